@@ -21,7 +21,7 @@ from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.profile.reserve import needs_of
 from jobsight_predictor.question import Question
-from jobsight_server.advice.decision import LEAST_JOBS, LOOKED_AT, Need, Resource, Use, decide
+from jobsight_server.forecasts.decision import LEAST_JOBS, LOOKED_AT, Need, Resource, Use, decide
 
 WORKLOADS = (
     "LANL-CM5 memory",

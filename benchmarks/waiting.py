@@ -18,10 +18,10 @@ from sqlalchemy import insert
 from trace_log import write_trace_log
 
 from jobsight_scheduler.workload.swf import read_swf
+from jobsight_server.advice.changes import ChangeWatch
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.cli import main as jobsight
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
-from jobsight_server.forecasts.changes import ChangeWatch
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings

@@ -1,4 +1,4 @@
-"""One user's series of a metric: its state, the forecast, and its quality (PQM)."""
+"""One user's series of a metric: the published five, their parameters, the forecast, and its quality (PQM)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,59 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from jobsight_predictor.forecasters import FIVE, FORECASTERS, Forecaster, checked
-from jobsight_predictor.forecasters.parameters import make_five
+from jobsight_predictor.forecasters import (
+    FIVE,
+    FORECASTERS,
+    Exponential,
+    Forecaster,
+    History,
+    Locality,
+    SlidingWindow,
+    Weighted,
+    checked,
+)
+from jobsight_predictor.forecasters.weighted import CELLS_PER_BIN
+
+WINDOW_AT_MOST = 1000  # values
+BINS_AT_MOST = 200
+_POINTS = 500  # values; kept by the weighted mean of the usual bins
+
+
+@dataclass(frozen=True, slots=True)
+class FiveParameters:
+    """``window`` of the sliding window, ``bins`` of the weighted mean, ``alpha`` of the exponential smoothing.
+
+    Raises:
+        ValueError: one of them is out of bounds; the message names it.
+    """
+
+    window: int = 5
+    bins: int = 10
+    alpha: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.window <= WINDOW_AT_MOST:
+            raise ValueError(f"window is {self.window}: give 1 to {WINDOW_AT_MOST} values")
+        if not 1 <= self.bins <= BINS_AT_MOST:
+            raise ValueError(f"bins is {self.bins}: give 1 to {BINS_AT_MOST}")
+        if not 0.0 < self.alpha < 1.0:
+            raise ValueError(f"alpha is {self.alpha}: give a number above 0 and below 1")
+
+
+DEFAULT_PARAMETERS = FiveParameters()
+
+
+def make_five(parameters: FiveParameters = DEFAULT_PARAMETERS) -> dict[str, Forecaster]:
+    """Make the published five with these parameters, by name in their published order."""
+    memory = max(_POINTS, CELLS_PER_BIN * parameters.bins)
+    return {
+        "history": History(),
+        "sliding-window": SlidingWindow(parameters.window),
+        "weighted": Weighted(parameters.bins, memory),
+        "locality": Locality(),
+        "exponential": Exponential(parameters.alpha),
+    }
+
 
 NEAR = 0.2  # share of the reference; values that differ by less are alike
 RECENT = 20  # values in the recent PQM

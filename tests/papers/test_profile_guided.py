@@ -9,7 +9,7 @@ import pytest
 from jobsight_papers.profile_guided.campaign import TESTED, CampaignJobs, campaign_account, sensitivity
 from jobsight_papers.profile_guided.users import PUBLISHED_PARAMETERS, forecast_series, user_account
 from jobsight_predictor.evaluation.replay import UNCLIPPED
-from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS
+from jobsight_predictor.series import DEFAULT_PARAMETERS
 
 Y = np.array([200.0, 200.0] + [800.0] * 12)
 

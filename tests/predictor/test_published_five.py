@@ -17,7 +17,7 @@ from jobsight_predictor.forecasters import (
     UnclippedExponential,
     Weighted,
 )
-from jobsight_predictor.forecasters.parameters import FiveParameters, make_five
+from jobsight_predictor.series import FiveParameters, make_five
 
 SERIES = {
     "steady": np.random.default_rng(1).normal(500, 20, 300),

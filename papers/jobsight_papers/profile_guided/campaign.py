@@ -15,8 +15,7 @@ from jobsight_papers.profile_guided.users import forecast_series
 from jobsight_predictor.evaluation.replay import UNCLIPPED
 from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.forecasters import Floats
-from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters, make_five
-from jobsight_predictor.series import pqm
+from jobsight_predictor.series import DEFAULT_PARAMETERS, FiveParameters, make_five, pqm
 
 TESTED = 50
 """Number of last jobs of the campaign that test forecasts."""

@@ -26,7 +26,7 @@ from jobsight_papers.profile_guided.report import show
 from jobsight_papers.profile_guided.tuning import GRID
 from jobsight_papers.profile_guided.users import PUBLISHED_PARAMETERS, user_account
 from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
-from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters
+from jobsight_predictor.series import DEFAULT_PARAMETERS, FiveParameters
 from jobsight_server.storage.errors import UserError
 
 METRICS = ("memory", "bandwidth")

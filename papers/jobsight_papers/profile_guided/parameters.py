@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters
+from jobsight_predictor.series import DEFAULT_PARAMETERS, FiveParameters
 from jobsight_server.storage.errors import UserError
 
 

@@ -13,7 +13,7 @@ from jobsight_predictor.evaluation.jobs import Indices, Jobs, Protocol, grouped
 from jobsight_predictor.evaluation.replay import replay_forecaster
 from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.forecasters import Floats
-from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters
+from jobsight_predictor.series import DEFAULT_PARAMETERS, FiveParameters
 
 EARLIER = 0.7
 """Share of the earliest jobs, which choose the parameters."""

@@ -10,8 +10,7 @@ import numpy as np
 from jobsight_predictor.evaluation.replay import UNCLIPPED
 from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.forecasters import Floats, UnclippedExponential
-from jobsight_predictor.forecasters.parameters import FiveParameters, make_five
-from jobsight_predictor.series import pqm, recent_pqm
+from jobsight_predictor.series import FiveParameters, make_five, pqm, recent_pqm
 
 PUBLISHED_PARAMETERS = FiveParameters(window=6, alpha=0.1)
 """The users of the published experiment."""

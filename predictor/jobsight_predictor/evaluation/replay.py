@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_predictor.forecasters import FORECASTERS, Floats, UnclippedExponential
-from jobsight_predictor.forecasters.parameters import DEFAULT_PARAMETERS, FiveParameters, make_five
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import AtStart, PendingForecast
 from jobsight_predictor.question import Objective
-from jobsight_predictor.series import NEAR, RECENT
+from jobsight_predictor.series import DEFAULT_PARAMETERS, NEAR, RECENT, FiveParameters, make_five
 
 from .baselines import BASELINES
 from .jobs import Indices, Jobs, Protocol, in_time, learning_order

@@ -79,6 +79,12 @@ class MeanError:
     best_candidate: str
 
 
+def need_steps(profile: Profile, need: PendingForecast, moment: Moment) -> tuple[tuple[float, float], ...]:
+    """Amounts, ascending, with the share of such jobs that each is enough for."""
+    correct = profile.calibrations[moment].exceeding.correct
+    return tuple([(amount, 1.0 - correct(more)) for amount, more in needs_of(need.prospect)])
+
+
 def explain(profile: Profile, forecast: PendingForecast, need: PendingForecast, moment: Moment) -> JobForecast:
     """The forecast for a job, made for this moment, and its source; ``need``: the same without a cut at its request."""
     held = profile.calibrations[moment].held
@@ -109,7 +115,7 @@ def explain(profile: Profile, forecast: PendingForecast, need: PendingForecast, 
         bound=forecast.bound,
         bound_basis=forecast.basis,
         need=need.bound,
-        need_steps=tuple((amount, 1.0 - correct(more)) for amount, more in needs_of(need.prospect)),
+        need_steps=need_steps(profile, need, moment),
         limited_by_request=forecast.bound is not None and (need.bound or 0.0) > forecast.bound,
         attempts=forecast.attempts,
         exceed_probability=exceed_probability,

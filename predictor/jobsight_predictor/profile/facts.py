@@ -81,8 +81,6 @@ class FactsHistories(Parts[FactsHistory]):
 
     def score(self, job: FinishedJob) -> None:
         """Learn the need of a job with facts, and the waste of both recommendations."""
-        if not job.question.facts:
-            return
         forecast, history = job.forecast, self.to_learn(job.keys.application)
         if forecast.by_groups is not None and forecast.by_facts is not None:
             history.score(forecast.by_groups, forecast.by_facts, job.value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from math import inf
 from statistics import median_low
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -21,6 +22,19 @@ if TYPE_CHECKING:
     from .profile import Profile
 
 
+APART = 1.05
+"""Factor by which the next attempt asks for more, at least."""
+
+
+def further(first: float, ladder: Sequence[float]) -> tuple[float, ...]:
+    """What to request at each attempt after ``first``: what the ``ladder`` has beyond it, else twice as much.
+
+    >>> further(4.0, (2.0, 4.1, 6.0)), further(8.0, (2.0, 6.0))
+    ((4.0, 6.0), (8.0, 16.0))
+    """
+    return (first, *([amount for amount in ladder if amount > APART * first] or [2.0 * first]))
+
+
 class PendingForecast(Stored):
     """A forecast kept until its job has ended; ``value`` and ``bound`` are None if nothing was known.
 
@@ -29,12 +43,12 @@ class PendingForecast(Stored):
     the job's facts; ``stated_exceed`` the ``exceed_probability`` by the distribution alone, and ``out_near_limit`` that
     of jobs near their limit (``stated_near_limit``). ``keys``, ``weights`` (of the candidates), ``ranking``,
     ``exceed_probability``, ``limit`` (the request that it is held to), ``of_time`` and ``prospect`` serve the immediate
-    answer and are not kept.
+    answer and are not kept. ``asked_for`` is set by whoever recommends another amount than the bound.
     """
 
     kept = (
         "forecasts", "value", "bound", "probability", "features", "known", "basis", "by_groups", "by_facts",
-        "stated_exceed", "_attempts", "out_near_limit",
+        "stated_exceed", "_attempts", "out_near_limit", "asked_for",
     )  # fmt: skip
     __slots__ = (*kept, "exceed_probability", "keys", "limit", "of_time", "prospect", "ranking", "weights")
 
@@ -55,18 +69,30 @@ class PendingForecast(Stored):
         self.of_time = False
         self.out_near_limit: float | None = None
         self._attempts: tuple[float, ...] | None = None
+        self.asked_for: float | None = None
         self.prospect: Prospect | None = None
         self.probability = 0.0
         self.features: tuple[float, ...] = ()
 
     @property
+    def first(self) -> float | None:
+        """What is recommended to request; None if nothing is known."""
+        return self.bound if self.asked_for is None else self.asked_for
+
+    @property
     def attempts(self) -> tuple[float, ...]:
-        """The reservation of each attempt, the bound first; empty if nothing is known. Made when first needed."""
+        """The reservation of each attempt; empty if nothing is known. Made when first needed."""
         if self._attempts is None:
             self._attempts = () if self.bound is None else (self.bound,)
             if self.bound is not None and self.prospect is not None:
                 self._attempts = ladder(self.prospect, self.bound, self.limit, of_time=self.of_time)
-        return self._attempts
+        return self._attempts if self.asked_for is None else further(self.asked_for, self._attempts)
+
+    def asking(self, amount: float) -> Self:
+        """The same, which jobs of a burst share, with another amount to request."""
+        found = copy(self)
+        found.asked_for = amount
+        return found
 
     def state(self) -> list[Any]:
         """Return the part that scoring needs, as JSON values."""
@@ -78,7 +104,7 @@ class PendingForecast(Stored):
         """Restore a forecast from its ``state()``, as far as scoring needs it."""
         restored = cls()
         restored.load(state)
-        restored._attempts = tuple(restored.attempts)
+        restored._attempts = tuple(restored._attempts or ())
         return restored
 
 

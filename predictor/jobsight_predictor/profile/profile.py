@@ -79,7 +79,7 @@ class Profile:
         # In order of learning: requests use bounds that have learned.
         self._learners: tuple[Learner, ...] = (
             self.experts, self.bounds, self.hit_probability, *self.calibrations.values(), self.near_limit, self.groups,
-            self.requests, self.shortfalls, self.facts,
+            self.requests, self.shortfalls,
         )  # fmt: skip
         self._parts: dict[str, Parts[Any]] = {
             "user": self.experts.users, "kind": self.bursts, "shortfall": self.shortfalls, "facts": self.facts,
@@ -106,8 +106,11 @@ class Profile:
     def answer(self, question: Question, moment: Moment = "submission") -> JobForecast:
         """The job's expected use, how much to reserve, how certain that is, and the basis. Changes nothing."""
         forecast = self.forecast_job(question, moment)
-        need = self.forecast_job(question, moment, cut=False) if forecast.limit < inf else forecast
-        return explain(self, forecast, need, moment)
+        return explain(self, forecast, self.need_of(question, forecast, moment), moment)
+
+    def need_of(self, question: Question, forecast: PendingForecast, moment: Moment = "submission") -> PendingForecast:
+        """The same as this current ``forecast`` for the job, without a cut at its request. Changes nothing."""
+        return self.forecast_job(question, moment, cut=False) if forecast.limit < inf else forecast
 
     def forecast_job(self, question: Question, moment: Moment = "submission", *, cut: bool = True) -> PendingForecast:
         """Forecast the job; score the result when it has ended. Changes nothing.
@@ -185,6 +188,8 @@ class Profile:
         job = FinishedJob(question, value, ran_s, keys, forecast, at_start or forecast, hit, self.n, *burst)
         for submodel in self._learners:
             submodel.score(job)
+        if question.facts:
+            self.facts.score(job)
 
     def _learn_lower_bound(
         self, question: Question, value: float, forecast: PendingForecast | None, at_start: AtStart | None

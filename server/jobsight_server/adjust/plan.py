@@ -15,9 +15,9 @@ from jobsight_server.adjust.ledger import first_requests
 from jobsight_server.adjust.present import Change, PresentJob, Resource
 from jobsight_server.advice.recommendation import recommend
 from jobsight_server.advice.scheduler_words import JobRequest
-from jobsight_server.advice.such_jobs import SuchJob, last_runs
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import asked_for, question_of
+from jobsight_server.forecasts.such_jobs import SuchJob, last_runs
 from jobsight_server.settings.tables import AdjustLimits
 from jobsight_server.storage.schema import jobs
 

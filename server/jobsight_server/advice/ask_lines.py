@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, Protocol
 
 from jobsight_server.accounting.amounts import MIB, clock_text
-from jobsight_server.advice.decision import Resource
-from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation
+from jobsight_server.advice.recommendation import Recommendation
 from jobsight_server.advice.scheduler_words import (
     MINUTE_S,
     JobRequest,
@@ -17,6 +16,7 @@ from jobsight_server.advice.scheduler_words import (
     pbs_advice,
     slurm_advice,
 )
+from jobsight_server.forecasts.decision import ASKED_FOR, Resource
 from jobsight_server.forecasts.record import Record
 from jobsight_server.settings.declared import AccountingSource
 

@@ -10,27 +10,19 @@ from functools import lru_cache
 import msgspec
 from sqlalchemy import Connection, func, select
 
+from jobsight_predictor.profile.forecast import further
 from jobsight_predictor.question import Moment, Question
 from jobsight_server.accounting.amounts import MIB
-from jobsight_server.advice.decision import Decision, Need, Resource, decide, together
 from jobsight_server.advice.scheduler_words import JobRequest
-from jobsight_server.advice.such_jobs import SuchJob, SuchJobs, last_runs, such_jobs
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
+from jobsight_server.forecasts.decision import ASKED_FOR, STEPS, Decision, Need, Resource, decide, together
 from jobsight_server.forecasts.prediction import Prediction, read_prediction, whole_job
 from jobsight_server.forecasts.request import WHOLE, job_question
+from jobsight_server.forecasts.such_jobs import SuchJob, SuchJobs, last_runs, such_jobs
 from jobsight_server.storage.clusters import memory_of_largest_nodes
 from jobsight_server.storage.schema import job_nodes
 
-ASKED_FOR: tuple[Resource, ...] = ("memory", "runtime")
-"""Metrics that a job can request."""
-
-STEPS: Mapping[Resource, float] = {"memory": float(MIB), "runtime": 60.0}
-"""Units to round up to; every scheduler takes these."""
-
 _USERS_KEPT = 100  # users whose last runs are kept while many questions are answered
-
-APART = 1.05
-"""Factor by which the next attempt asks for more, at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +140,7 @@ def _decided(
     first = decision.amount or asked or forecast
     if first is None:
         return decision, answer
-    more = [min(amount, most) for amount in whole.attempts if amount > APART * first] or [2.0 * first]
-    attempts = tuple(dict.fromkeys((first, *(amount for amount in more if amount > first))))
+    attempts = tuple(dict.fromkeys(max(first, min(amount, most)) for amount in further(first, whole.attempts)))
     exceeds = answer.exceed_probability if first == whole.bound else None
     if decision.enough is not None:
         exceeds = 1.0 - decision.enough

@@ -19,9 +19,9 @@ from jobsight_predictor.estimators.base import JobOutcome
 from jobsight_predictor.estimators.hierarchical import Hierarchical
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.amounts import MIB
-from jobsight_server.advice.decision import MORE_THAN_FAILED
 from jobsight_server.advice.recommendation import Recommendation, plain_request, recommend
 from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.decision import MORE_THAN_FAILED
 from jobsight_server.forecasts.reader import short_key
 from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.forecasts.request import question_of_text, question_text

@@ -12,8 +12,7 @@ from jobsight_predictor.profile.reserve import Basis
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.amounts import memory_text, time_text
 from jobsight_server.accounting.runs import FAILED_METRIC
-from jobsight_server.advice.decision import Kept, Resource
-from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend, requested
+from jobsight_server.advice.recommendation import Recommendation, recommend, requested
 from jobsight_server.advice.scheduler_words import (
     JobRequest,
     PbsAdvice,
@@ -22,11 +21,12 @@ from jobsight_server.advice.scheduler_words import (
     pbs_advice,
     slurm_advice,
 )
-from jobsight_server.advice.such_jobs import SuchJobs
 from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.decision import ASKED_FOR, Kept, Resource
 from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.reader import SeriesKey, read_answers
 from jobsight_server.forecasts.record import Metric, Record, Share
+from jobsight_server.forecasts.such_jobs import SuchJobs
 
 WASTEFUL = 2.0
 """Notify the user of a request this many times the recommendation, or the use of similar jobs."""

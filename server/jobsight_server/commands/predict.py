@@ -14,17 +14,18 @@ from sqlalchemy import Connection, select
 from jobsight_predictor.metrics import METRICS, Format
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.amounts import memory_bytes, memory_text, span_s, time_text
-from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, predictions, recommend
+from jobsight_server.advice.recommendation import Recommendation, predictions, recommend
 from jobsight_server.advice.scheduler_words import JobRequest
-from jobsight_server.advice.such_jobs import last_runs, of_application
 from jobsight_server.advice.words import sentence
 from jobsight_server.command_line.answers import reading
 from jobsight_server.command_line.arguments import add_settings, settings_of
 from jobsight_server.command_line.help_text import read_by
 from jobsight_server.command_line.tables import table_of
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
+from jobsight_server.forecasts.decision import ASKED_FOR
 from jobsight_server.forecasts.reader import reply_of
 from jobsight_server.forecasts.request import PER, UnknownProcessorsError, job_question
+from jobsight_server.forecasts.such_jobs import last_runs, of_application
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import chosen, stored_clusters
 from jobsight_server.storage.errors import UserError

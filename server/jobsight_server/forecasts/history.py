@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from sqlalchemy import Connection, bindparam, select
 
-from jobsight_predictor.forecasters.parameters import make_five
 from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.series import make_five
+from jobsight_server.forecasts.reader import asked_for
 from jobsight_server.forecasts.record import Record
 from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.schema import jobs, profiles, series
@@ -80,6 +81,7 @@ class _Value(NamedTuple):
     value: float | None
     forecast: float | None
     bound: float | None
+    attempts: str | None
     shown_only: bool
     lower_bound: bool
 
@@ -91,6 +93,7 @@ _VALUES = select(
     profiles.c.value,
     profiles.c.forecast,
     profiles.c.bound,
+    profiles.c.attempts,
     profiles.c.shown_only,
     profiles.c.lower_bound,
 ).where(profiles.c.run_id.in_(bindparam("runs", expanding=True)))
@@ -116,6 +119,6 @@ def _of_metric(found: list[_Value], n: int, with_five: bool) -> MetricHistory:
         job_id=[row.job_id for row in rows],
         actual=[row.value for row in rows if row.value is not None],
         answered=[row.forecast for row in rows],
-        bound=[row.bound for row in rows],
+        bound=[next(iter(asked_for(row.bound, row.attempts)), None) for row in rows],
         forecasts=forecasts,
     )

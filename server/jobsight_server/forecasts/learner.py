@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,9 +16,13 @@ from sqlalchemy import Connection, bindparam, select
 from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
+from jobsight_predictor.profile.answer import need_steps
 from jobsight_predictor.profile.forecast import AtStart, PendingForecast
+from jobsight_predictor.profile.parts import Part
 from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series
+from jobsight_server.accounting.runs import FAILED_METRIC
+from jobsight_server.forecasts.decision import ASKED_FOR, STEPS, Need, Resource, decide
 from jobsight_server.forecasts.events import (
     WAITS,
     Asked,
@@ -45,11 +50,15 @@ from jobsight_server.forecasts.reader import (
     write_learned,
 )
 from jobsight_server.forecasts.request import ForecastConfig, ForecastJob
+from jobsight_server.forecasts.such_jobs import LastRuns, finished_run, reported_run
 from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.schema import jobs
 
 _Key = TypeVar("_Key")
 _STILL_WAITING = select(jobs.c.id).where(jobs.c.id.in_(bindparam("runs", expanding=True)), WAITS)
+
+OF_ALL = "*"
+"""In place of the metric in the key of a user's last runs, the key of which is the user."""
 
 AllJudged = dict[RunAndMetric, Judged]
 """The forecasts for each run and metric."""
@@ -81,6 +90,7 @@ class Learner:
         self._config = config
         self._profiles: dict[tuple[str, str], Profile] = {}
         self._of_users: dict[SeriesKey, _OfUser] = {}
+        self._last: defaultdict[tuple[str, str], LastRuns] = defaultdict(LastRuns)
         self._states: dict[tuple[str, str, str], StateRow] = {}
         self._loaded: set[object] = set()
         self._learned_runs: list[int] = []
@@ -109,8 +119,12 @@ class Learner:
             for cluster, metric, question in asked
             for key in self._profile(cluster, metric).state_keys(question)
         ]
+        keys += [StateKey(cluster, OF_ALL, user) for cluster, user in users]
         for (cluster, metric), state in read_state(connection, self._new(dict.fromkeys(keys))).items():
-            self._profile(cluster, metric).load(state)
+            if metric == OF_ALL:
+                self._last |= {(cluster, user): LastRuns(part) for user, (part, _) in state.items()}
+            else:
+                self._profile(cluster, metric).load(state)
         for key, known, updated in read_series(connection, self._new(users)):
             self._of_users[key] = _OfUser(self._profile(key.cluster, key.metric), known, updated)
         self.pending = read_pending(connection, pending) | self.pending
@@ -130,16 +144,20 @@ class Learner:
             match event:
                 case Asked(job, metrics, moment):
                     for metric in metrics:
-                        forecast = self._profile(job.cluster, metric).forecast_job(job.question, moment)
                         if moment == "submission":
-                            self.pending[job.run_id, metric] = forecast
+                            self.pending[job.run_id, metric] = self._forecast(job, metric)
                         else:
+                            forecast = self._profile(job.cluster, metric).forecast_job(job.question, moment)
                             self.at_start[job.run_id, metric] = AtStart.of(forecast)
                 case Finished(job, observations):
                     judged |= self._finish(job, observations)
                 case Reported(cluster, metric, question, observation, at):
                     key = SeriesKey(cluster, question.user or "", metric)
                     self._observe(key, question, observation, at)
+                    if metric in ASKED_FOR:
+                        value, failed = observation
+                        run = reported_run(question, metric, value, at, failed=failed)
+                        self._last[cluster, key.user].add(run)
             for key in event.series:
                 if last[key] == i and (own := self._of_users.get(key)) is not None:
                     own.answer = series_answer(own.profile, key.user, own.series, own.updated)
@@ -150,6 +168,9 @@ class Learner:
         for (cluster, metric), profile in self._profiles.items():
             for key, part in profile.changed_state().items():
                 self._states[cluster, metric, key] = state_row(cluster, metric, key, part)
+        for (cluster, user), runs in self._last.items():
+            if (state := runs.changed_state()) is not None:
+                self._states[cluster, OF_ALL, user] = state_row(cluster, OF_ALL, user, Part(state, None))
 
     def store(self, connection: Connection, until: LearnedUntil) -> int:
         """Write the changes and the forecasts of unfinished jobs; return the number of series.
@@ -178,7 +199,7 @@ class Learner:
         judged: AllJudged = {}
         for metric, observation in observations.items():
             profile = self._profile(job.cluster, metric)
-            forecast = self.pending.get((job.run_id, metric)) or profile.forecast_job(job.question)
+            forecast = self.pending.get((job.run_id, metric)) or self._forecast(job, metric)
             again = self.at_start.get((job.run_id, metric))
             if again is None:  # it did not wait, or it ended as it started
                 again = AtStart.of(profile.forecast_job(job.question, "start") if job.has_waited else forecast)
@@ -186,11 +207,58 @@ class Learner:
             if observation is not None:
                 key = SeriesKey(job.cluster, job.user, metric)
                 self._observe(key, job.question, observation, job.end or 0.0, judged[job.run_id, metric], job.seconds)
+        self._learn_run(job, observations)
         for metric in METRICS:
             self.pending.pop((job.run_id, metric), None)
             self.at_start.pop((job.run_id, metric), None)
         self._learned_runs.append(job.run_id)
         return judged
+
+    def _forecast(self, job: ForecastJob, metric: str) -> PendingForecast:
+        """Return the forecast at submission, with what the decision asks for."""
+        profile, question = self._profile(job.cluster, metric), job.question
+        forecast = profile.forecast_job(question)
+        for resource in ASKED_FOR:
+            if resource == metric:
+                asked_for = self._asked_for(job, resource, profile, forecast)
+                if asked_for is not None and asked_for != forecast.bound:
+                    forecast = forecast.asking(asked_for)
+        return forecast
+
+    def _asked_for(
+        self, job: ForecastJob, resource: Resource, profile: Profile, forecast: PendingForecast
+    ) -> float | None:
+        """Return what to request, or the request that is kept, in the unit of the forecast; None: its bound."""
+        question, last = job.question, self._last[job.cluster, job.user]
+        per = question.processors or 1 if resource == "memory" else 1
+        asked = (profile.requests.of(question) or 0.0) * per
+
+        def need() -> Need:
+            whole = profile.need_of(question, forecast)
+            steps = [(amount * per, share) for amount, share in need_steps(profile, whole, "submission")]
+            return Need(None if whole.bound is None else whole.bound * per, steps, forecast.basis == "facts")
+
+        def decided() -> tuple[float, int]:
+            uses, is_named = last.similar(question).uses[resource], question.application is not None
+            decision = decide(resource, asked, uses, need, STEPS[resource], is_named=is_named)
+            return decision.amount or asked, decision.similar
+
+        if question.facts:  # they may differ from job to job
+            return decided()[0] / per or None
+        return last.decided((question.application, question.processors or 1, resource, asked), decided) / per or None
+
+    def _learn_run(self, job: ForecastJob, observations: Mapping[str, Observation | None]) -> None:
+        """Learn the run for decisions; without a run time it has been learned, and its memory came late."""
+        last, failed = self._last[job.cluster, job.user], job.failure and FAILED_METRIC[job.failure]
+        used = {
+            metric: found.value
+            for metric, found in observations.items()
+            if found is not None and (metric == failed or not found.is_lower_bound)
+        }
+        if "runtime" in observations:
+            last.add(finished_run(job, used))
+        elif "memory" in used:
+            last.fill_in(job.run_id, used["memory"] * (job.question.processors or 1))
 
     def _observe(
         self,

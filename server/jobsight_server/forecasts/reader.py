@@ -193,6 +193,7 @@ _SWEEP_PENDING = text(
     "JOIN jobs j ON j.id = p.run_id WHERE j.profiled = :yes OR j.state NOT IN ('queued', 'running', 'ended'))"
 )
 
+_decode_attempts = msgspec.json.Decoder(list[float]).decode
 _encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
 
 
@@ -314,6 +315,16 @@ def write_learned(
         connection.execute(_SWEEP_PENDING, {"yes": True})
     rows = [(run_id, metric, _encode(forecast.state())) for (run_id, metric), forecast in pending.items()]
     write_many(connection, _WRITE_PENDING, rows)
+
+
+def asked_for(bound: float | None, attempts: str | None) -> tuple[float, ...]:
+    """What was recommended to request at submission, and after that was too small; empty if nothing was known.
+
+    By these columns of ``profiles``.
+    """
+    if bound is None:
+        return ()
+    return (bound,) if attempts is None else tuple(_decode_attempts(attempts))
 
 
 def short_key(key: str) -> str:

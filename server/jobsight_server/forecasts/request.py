@@ -161,6 +161,7 @@ COLUMNS = (
     jobs.c.job_id,
     jobs.c.failure,
     jobs.c.gpus,
+    jobs.c.memory_is_virtual,
 )
 """Columns that ``job_of`` reads, in its order."""
 
@@ -188,6 +189,7 @@ class ForecastJob(NamedTuple):
     job_id: str
     failure: Failure | None
     gpus: int | None = None
+    memory_is_virtual: bool | None = None
 
     @property
     def metrics(self) -> tuple[str, ...]:

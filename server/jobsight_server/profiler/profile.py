@@ -249,15 +249,17 @@ def row(entry: Measurement, config: ForecastConfig) -> dict[str, Any]:
 def forecast_of(judged: Judged, entry: Measurement) -> dict[str, Any]:
     """Return the columns of ``profiles`` for the forecasts of the measured value.
 
-    Requests after a bound that was too small are kept if it was, or may turn out to be.
+    ``attempts`` are what was recommended to request: those after the first if it was too small, or may turn out to be.
     """
     forecast, again = judged
-    was_enough = entry.value is not None and not entry.lower_bound and entry.value <= (forecast.bound or 0.0)
+    first = forecast.first
+    was_enough = entry.value is not None and not entry.lower_bound and entry.value <= (first or 0.0)
+    attempts = None if first is None else (first,) if was_enough else forecast.attempts
     return {
         "forecast": forecast.value,
         "bound": forecast.bound,
         "probability": None if forecast.value is None else forecast.probability,
-        "attempts": None if was_enough or forecast.bound is None else msgspec.json.encode(forecast.attempts).decode(),
+        "attempts": None if attempts in (None, (forecast.bound,)) else msgspec.json.encode(attempts).decode(),
         "start_forecast": again.value,
         "start_bound": again.bound,
         "start_probability": again.probability,

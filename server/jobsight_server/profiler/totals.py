@@ -12,10 +12,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf, nextafter
 from typing import Any
 
-import msgspec
 from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, or_, select
 
 from jobsight_predictor.profile.reserve import held
+from jobsight_server.forecasts.reader import asked_for
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.forecasts.rounds import lock_learning
 from jobsight_server.profiler.kept_sums import (
@@ -119,8 +119,6 @@ def _left_out(reason: str) -> tuple[float, ...]:
 
 log = logging.getLogger(__name__)
 
-_decode = msgspec.json.Decoder(list[float]).decode
-
 _HELD_NODES = select(func.count()).where(job_nodes.c.run_id == jobs.c.id).scalar_subquery()
 _RAN_OUT_OF_IT = and_(
     profiles.c.lower_bound,
@@ -193,13 +191,6 @@ def count_marked(engine: Engine, stop: threading.Event | None = None) -> int:
     return done
 
 
-def _attempts(row: Any) -> tuple[float, ...]:
-    """Return the recommendation at submission, and those after it was too small; empty without one."""
-    if row.bound is None:
-        return ()
-    return (row.bound,) if row.attempts is None else tuple(_decode(row.attempts))
-
-
 def add_jobs(connection: Connection, rows: Iterable[Any], times: int = 1) -> None:
     """Add jobs to the totals of their days and months; a row has a job's data from the log, and one of its profiles.
 
@@ -231,7 +222,7 @@ def _add_to(sums: Sums, key: tuple[str, int, GroupName], amounts: Sequence[float
 
 def _amounts(row: Any, largest: Mapping[str, float]) -> tuple[float, ...]:
     value = None if row.shown_only and not row.ran_out else row.value
-    attempts = _attempts(row)
+    attempts = asked_for(row.bound, row.attempts)
     if row.metric == "memory" and row.cluster in largest and row.held_nodes:
         most = largest[row.cluster] * row.held_nodes / (row.asked_processors or 1)
         attempts = tuple(dict.fromkeys(min(attempt, most) for attempt in attempts))

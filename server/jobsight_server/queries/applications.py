@@ -11,11 +11,11 @@ from sqlalchemy import ColumnElement, Connection, false, func, literal_column, s
 
 from jobsight_server.accounting.runs import ENDED
 from jobsight_server.advice.ask_lines import AskLine, Scheduler, lines_to_ask
-from jobsight_server.advice.recommendation import ASKED_FOR
-from jobsight_server.advice.such_jobs import SuchJob
 from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.decision import ASKED_FOR
 from jobsight_server.forecasts.record import Asked, ListPage, Record, page_of
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
+from jobsight_server.forecasts.such_jobs import SuchJob
 from jobsight_server.profiler.kept_sums import as_date, group_name
 from jobsight_server.profiler.totals import COLUMNS, METRICS
 from jobsight_server.queries.savings import (

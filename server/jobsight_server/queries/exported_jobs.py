@@ -9,6 +9,7 @@ from typing import Any, TextIO
 
 from sqlalchemy import Engine, select
 
+from jobsight_server.forecasts.reader import asked_for
 from jobsight_server.storage.schema import jobs, profiles
 
 _AT_ONCE = 1000
@@ -72,16 +73,17 @@ def finished_jobs(
         query = select(*columns).where(*wanted, jobs.c.id > last).order_by(jobs.c.id).limit(_AT_ONCE)
         with engine.connect().execution_options(reading=True) as connection:
             rows = {row["id"]: dict(row) for row in connection.execute(query).mappings()}
-            used = connection.execute(
-                select(
-                    profiles.c.run_id, profiles.c.metric, profiles.c.value, profiles.c.lower_bound,
-                    profiles.c.forecast, profiles.c.bound,
-                ).where(profiles.c.run_id.in_(rows))
-            ).all() if rows else []  # fmt: skip
-        for run_id, metric, *values in used:
-            if metric in _UNITS:
-                parts = ("used", "used_more_than", "forecast", "reserve")
-                rows[run_id].update({f"{part}_{_UNITS[metric]}": v for part, v in zip(parts, values, strict=True)})
+            names = ("run_id", "metric", "value", "lower_bound", "forecast", "bound", "attempts")
+            query = select(*(profiles.c[name] for name in names)).where(profiles.c.run_id.in_(rows))
+            used = connection.execute(query).all() if rows else []
+        for found in used:
+            if (unit := _UNITS.get(found.metric)) is not None:
+                rows[found.run_id] |= {
+                    f"used_{unit}": found.value,
+                    f"used_more_than_{unit}": found.lower_bound,
+                    f"forecast_{unit}": found.forecast,
+                    f"reserve_{unit}": next(iter(asked_for(found.bound, found.attempts)), None),
+                }
         if not rows:
             return
         last = max(rows)

@@ -12,8 +12,10 @@ from sqlalchemy import Connection, Row, select
 from jobsight_predictor.metrics import metrics_of
 from jobsight_predictor.profile.prospect import TIME_TAIL
 from jobsight_predictor.profile.running import Outlook, RunsOut, memory_runs_out, time_runs_out
+from jobsight_server.advice.recommendation import predictions
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.outlooks import RunOutlook, read_outlooks
+from jobsight_server.forecasts.prediction import read_prediction
 from jobsight_server.forecasts.reader import RunAndMetric, read_pending
 from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.forecasts.request import ASKED_PROCESSORS, question_of
@@ -50,7 +52,7 @@ def forecasts_of(
     """
     fixed = read_pending(connection, [run.id for run in runs], metrics)
     found = {
-        (run_id, metric): Forecast(forecast.value, forecast.bound, forecast.probability, False)
+        (run_id, metric): Forecast(forecast.value, forecast.first, forecast.probability, False)
         for (run_id, metric), forecast in fixed.items()
         if forecast.value is not None
     }
@@ -60,8 +62,8 @@ def forecasts_of(
         for run in open_runs
         for metric in metrics or metrics_of(gpus=bool(run.gpus))
     ]
-    answers = reader.answers(connection, [request for _, _, request in asked])
-    for (run_id, metric, _), answer in zip(asked, answers, strict=True):
+    answers = predictions(connection, reader, [request for _, _, request in asked])
+    for (run_id, metric, _), answer in zip(asked, map(read_prediction, answers), strict=True):
         if answer.value is not None:
             found[run_id, metric] = Forecast(answer.value, answer.bound, answer.probability, True)
     return found

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from jobsight_server.advice.recommendation import ASKED_FOR, Recommendation, recommend_as_last
-from jobsight_server.advice.such_jobs import SuchJob, last_runs
+from jobsight_server.advice.recommendation import Recommendation, recommend_as_last
 from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.decision import ASKED_FOR
 from jobsight_server.forecasts.record import Record
+from jobsight_server.forecasts.such_jobs import SuchJob, last_runs
 from jobsight_server.profiler.kept_sums import OTHER, group_name, month_of
 from jobsight_server.profiler.totals import AMOUNTS, COLUMNS, METRICS
 from jobsight_server.storage.engine import fetch

@@ -21,12 +21,12 @@ from jobsight_server.advice.recommendation import (
     recommend,
     recommend_as_last,
 )
-from jobsight_server.advice.such_jobs import last_runs
 from jobsight_server.advice.words import sentence
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction, history
 from jobsight_server.forecasts.history import MetricHistory
 from jobsight_server.forecasts.reader import SeriesKey
 from jobsight_server.forecasts.record import Asked, ListPage, Metric, Record, Share, page_of
+from jobsight_server.forecasts.such_jobs import last_runs
 from jobsight_server.storage.event_counts import NUMBER
 from jobsight_server.storage.facts import application
 from jobsight_server.storage.schema import job_counts, series

@@ -16,8 +16,8 @@ from jobsight_server.accounting.follow_queue import QueueFollower
 from jobsight_server.accounting.follow_slurm import SlurmFollower
 from jobsight_server.accounting.last_read import LastRead
 from jobsight_server.accounting.read_logs import follow_once
+from jobsight_server.advice.changes import ChangeWatch
 from jobsight_server.forecasts import AnswerReader, forecast_config
-from jobsight_server.forecasts.changes import ChangeWatch
 from jobsight_server.forecasts.outlooks import refresh_outlooks
 from jobsight_server.profiler.run import profile_finished, profile_late
 from jobsight_server.profiler.site_monitoring import SiteMonitoring

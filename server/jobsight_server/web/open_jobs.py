@@ -16,7 +16,7 @@ from jobsight_server.accounting.load import LoadReport, ParsedChunk, store_chunk
 from jobsight_server.accounting.parsers.quantities import LATEST, LONGEST_INDEXED, LONGEST_TEXT
 from jobsight_server.accounting.runs import JobEvent, RunRecord
 from jobsight_server.accounting.store import lock_cluster
-from jobsight_server.forecasts.changes import METRICS_ASKED
+from jobsight_server.forecasts.decision import ASKED_FOR
 from jobsight_server.forecasts.record import Metric, Record
 from jobsight_server.queries.changes import ForecastChanges, changes_since
 from jobsight_server.queries.open_jobs import OpenJobs, open_jobs
@@ -69,7 +69,7 @@ class ForecastsAsked(msgspec.Struct, forbid_unknown_fields=True):
 
     ids: Ids
     cluster: AskedName | None = None
-    metrics: Annotated[tuple[Metric, ...], Meta(extra_json_schema={"minItems": 1})] = METRICS_ASKED
+    metrics: Annotated[tuple[Metric, ...], Meta(extra_json_schema={"minItems": 1})] = ASKED_FOR
 
 
 def replace_waiting() -> Response:

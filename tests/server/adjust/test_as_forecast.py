@@ -11,9 +11,11 @@ from sqlalchemy import insert, select
 from tests import make
 from tests.walk import entering
 
+from jobsight_server.advice.changes import ChangeWatch
+from jobsight_server.advice.recommendation import predictions
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest
-from jobsight_server.forecasts.changes import ChangeWatch
+from jobsight_server.forecasts.prediction import read_prediction
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
@@ -46,7 +48,7 @@ def bounds(site: Any, moment: Any) -> list[float | None]:
     question = job_question("ann", "cfd", "q", 4, 64 * GIB, 36000.0)
     asked = [ForecastRequest("alpha", question, metric, "job", moment) for metric in STEP]
     with site.engine.connect() as connection:
-        return [answer.bound for answer in reader.answers(connection, asked)]
+        return [read_prediction(text).bound for text in predictions(connection, reader, asked)]
 
 
 def test_a_waiting_job_is_planned_by_the_answer_of_the_moment_at_which_it_may_start(

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from jobsight_server.advice.decision import Decision, Need, Resource, Use, decide, refuted, together
+from jobsight_server.forecasts.decision import Decision, Need, Resource, Use, decide, refuted, together
 
 STEP = 1.0
 

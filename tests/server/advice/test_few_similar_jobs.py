@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobsight_server.advice.decision import LONGEST, MANY, Need, Use, decide
+from jobsight_server.forecasts.decision import LONGEST, MANY, Need, Use, decide
 
 
 @given(

@@ -110,13 +110,11 @@ def counted(row: Any) -> dict[str, float]:
         return {"without_request": 1}
     if row.bound is None:
         return {"without_bound": 1}
-    per_unit = {"requested": request, "used": row.value, "reserved": row.bound}
-    per_unit |= {
-        "request_held": request,
-        "bound_held": held(json.loads(row.attempts or f"[{row.bound!r}]"), row.value, request),
-    }
+    attempts = json.loads(row.attempts or f"[{row.bound!r}]")
+    per_unit = {"requested": request, "used": row.value, "reserved": attempts[0]}
+    per_unit |= {"request_held": request, "bound_held": held(attempts, row.value, request)}
     amounts = {name: round(each * weight / unit) * unit for name, each in per_unit.items()}
-    failures = {"request_failures": row.value > request, "bound_failures": row.value > row.bound}
+    failures = {"request_failures": row.value > request, "bound_failures": row.value > attempts[0]}
     return {"jobs": 1, "weight": weight, **amounts, **failures}
 
 

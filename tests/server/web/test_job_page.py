@@ -12,10 +12,10 @@ from sqlalchemy import Engine, insert, text
 from tests import make
 
 from jobsight_server.advice.ask_lines import lines_to_ask
-from jobsight_server.advice.decision import Decision, Resource
 from jobsight_server.advice.recommendation import Recommendation
 from jobsight_server.advice.scheduler_words import JobRequest
-from jobsight_server.advice.such_jobs import SuchJobs
+from jobsight_server.forecasts.decision import Decision, Resource
+from jobsight_server.forecasts.such_jobs import SuchJobs
 from jobsight_server.queries.efficiency import Efficiency
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_columns import JobColumns, dump_columns

@@ -11,10 +11,10 @@ from sqlalchemy import insert, update
 from tests import make
 
 from jobsight_server.accounting.amounts import time_text
-from jobsight_server.advice.decision import Kept
 from jobsight_server.advice.words import KEPT
 from jobsight_server.cli import main
 from jobsight_server.forecasts import rebuild
+from jobsight_server.forecasts.decision import Kept
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.totals import count_again
 from jobsight_server.storage import schema

@@ -23,14 +23,15 @@ from jobsight_server.storage.schema.metadata import keys, metadata, optional, re
 # runtime. source: samples, accounting, cgroup. source of memory: cgroup, accounting, samples, samples-idle-remembered,
 # samples-idle-unknown (then there is no value). attribution: exclusive, apportioned, cgroup, unknown. ``learn_seq`` is
 # the order in which values were learned; a value whose samples arrived late has a later one than the rest of its run.
-# ``forecast``, ``bound`` and ``probability``: as of the run's submission, and ``attempts``, JSON, the bound and the
-# reservations after it; NULL if the bound was enough, and in rows of release 0.2. ``start_*``: the same, as of the
-# run's start; NULL in rows of release 0.2. Of memory ``value`` is the peak and ``mean`` the time average;
-# ``idle_age_s``: time between the run's life and the reading of its nodes' idle level; ``cache`` is the largest page
-# cache of its cgroups and ``charged_peak`` the largest charge to them. ``shown_only``: the value is shown and was not
-# learned. ``lower_bound``: the job used more, or would have: it ran out of it, was cut short, or was measured in part;
-# never learned. Of bandwidth ``fabric`` is the network that ``value`` is of, and ``fabrics`` the value of each, JSON.
-# For memory, ``quantity`` is resident, virtual, with_cache, or node (its nodes', above their idle level).
+# ``forecast``, ``bound`` and ``probability``: as of the run's submission, and ``attempts``, JSON, the recommended
+# request and those after it if it was too little; NULL if that was the bound, which was enough, and in rows of release
+# 0.2. ``start_*``: the forecast as of the run's start; NULL in rows of release 0.2. Of memory ``value`` is the peak and
+# ``mean`` the time average; ``idle_age_s``: time between the run's life and the reading of its nodes' idle level;
+# ``cache`` is the largest page cache of its cgroups and ``charged_peak`` the largest charge to them. ``shown_only``:
+# the value is shown and was not learned. ``lower_bound``: the job used more, or would have: it ran out of it, was cut
+# short, or was measured in part; never learned. Of bandwidth ``fabric`` is the network that ``value`` is of, and
+# ``fabrics`` the value of each, JSON. For memory, ``quantity`` is resident, virtual, with_cache, or node (its nodes',
+# above their idle level).
 _APPORTIONED = text("attribution = 'apportioned' AND value IS NOT NULL")
 profiles = Table(
     "profiles",

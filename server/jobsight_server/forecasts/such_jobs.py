@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from bisect import insort_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,8 +12,14 @@ from sqlalchemy import Connection, Row, and_, bindparam, false, func, or_, selec
 
 from jobsight_predictor.question import Facts, Question
 from jobsight_server.accounting.runs import FAILED_METRIC, Failure
-from jobsight_server.advice.decision import Resource, Use
-from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, question_of_text
+from jobsight_server.forecasts.decision import Resource, Use
+from jobsight_server.forecasts.request import (
+    ASKED_MEMORY,
+    ASKED_PROCESSORS,
+    ASKED_WALLTIME,
+    ForecastJob,
+    question_of_text,
+)
 from jobsight_server.storage.facts import facts_of
 from jobsight_server.storage.schema import jobs, outcomes, profiles
 
@@ -23,6 +30,7 @@ LOOKED_AT = 200
 """Number of the user's last finished runs to search for similar jobs."""
 
 FAILURE_OF = {metric: failure for failure, metric in FAILED_METRIC.items()}
+OUT_OF_MEMORY, OUT_OF_TIME = FAILURE_OF["memory"], FAILURE_OF["runtime"]
 
 _MEMORY, _RUNTIME = profiles.alias("memory"), profiles.alias("runtime")
 
@@ -34,26 +42,26 @@ class SuchJob(NamedTuple):
     """
 
     run_id: int
-    job_id: str
-    name: str | None
     application: str | None
-    queue: str | None
-    group: str | None
-    account: str | None
     processors: int
-    requested_memory_bytes: float | None
-    requested_walltime_s: float | None
     memory_bytes: float | None
     runtime_s: float | None
     failure: str | None
-    facts: Facts = ()
-    requested_nodes: str | None = None
     given_memory_bytes: float | None = None
     given_walltime_s: float | None = None
     submitted: float | None = None
     end: float | None = None
-    memory_word: str | None = None
     memory_is_virtual: bool | None = None
+    job_id: str = ""
+    name: str | None = None
+    queue: str | None = None
+    group: str | None = None
+    account: str | None = None
+    requested_memory_bytes: float | None = None
+    requested_walltime_s: float | None = None
+    facts: Facts = ()
+    requested_nodes: str | None = None
+    memory_word: str | None = None
     gpus: int | None = None
 
     def requested(self, metric: str) -> float | None:
@@ -125,37 +133,41 @@ def such_jobs(runs: Sequence[SuchJob], question: Question, processors: int) -> S
 
 def _uses(runs: Sequence[SuchJob], processors: int) -> dict[Resource, list[Use]]:
     """Return what each run used, or had when it ran out of it: memory for at least as many processors as its own."""
-    bursts = _bursts(runs)
-    found: dict[Resource, list[Use]] = {"memory": [], "runtime": []}
-    for run in runs:
-        values: tuple[tuple[Resource, float | None, float | None, float], ...] = (
-            ("memory", run.memory_bytes, run.given_memory_bytes, max(1.0, processors / run.processors)),
-            ("runtime", run.runtime_s, run.given_walltime_s, 1.0),
-        )
-        for resource, used, given, factor in values:
-            failed = run.failure == FAILURE_OF[resource]
-            amount = max(used or 0.0, given or 0.0) if failed else used
-            if amount:
-                found[resource].append(Use(factor * amount, bursts[run.run_id], failed))
-    return found
+    memory: list[Use] = []
+    runtime: list[Use] = []
+    for run, burst in zip(runs, _bursts(runs), strict=True):
+        used, failure = run.memory_bytes, run.failure
+        if failure == OUT_OF_MEMORY:
+            used = max(used or 0.0, run.given_memory_bytes or 0.0)
+        if used:
+            memory.append(Use(max(1.0, processors / run.processors) * used, burst, failure == OUT_OF_MEMORY))
+        used = run.runtime_s
+        if failure == OUT_OF_TIME:
+            used = max(used or 0.0, run.given_walltime_s or 0.0)
+        if used:
+            runtime.append(Use(used, burst, failure == OUT_OF_TIME))
+    return {"memory": memory, "runtime": runtime}
 
 
-def _bursts(runs: Sequence[SuchJob]) -> dict[int, int]:
-    """Number the bursts of these runs: a run submitted before the first of a burst has ended belongs to it."""
-    found: dict[int, int] = {}
+def _bursts(runs: Sequence[SuchJob]) -> list[int]:
+    """Number the burst of each run: one submitted before the first of a burst has ended belongs to it."""
+    found = [0] * len(runs)
     number, first_end = 0, -math.inf
-    for run in sorted(runs, key=lambda run: (run.submitted or 0.0, run.run_id)):
-        if (run.submitted or 0.0) >= first_end:
+    submitted = [run.submitted or 0.0 for run in runs]
+    for i in sorted(range(len(runs)), key=submitted.__getitem__):
+        end = runs[i].end
+        if submitted[i] >= first_end:
             number, first_end = number + 1, math.inf
-        first_end = min(first_end, math.inf if run.end is None else run.end)
-        found[run.run_id] = number
+        if end is not None and end < first_end:
+            first_end = end
+        found[i] = number
     return found
 
 
 def of_application(runs: Sequence[SuchJob], name: str | None) -> list[SuchJob]:
     """Select the runs of this application; all of them if it is None, but those that ``jobsight check`` submits."""
     if name is None:
-        return [run for run in runs if run.name != CHECK]
+        return [run for run in runs if run.application != CHECK]
     return [run for run in runs if run.application == name]
 
 
@@ -173,26 +185,26 @@ def _measured(metric: Any, name: str) -> Any:
 _LAST_RUNS = (
     select(
         jobs.c.id,
-        jobs.c.job_id,
-        jobs.c.name,
         jobs.c.application,
-        jobs.c.queue,
-        jobs.c.group,
-        jobs.c.account,
         ASKED_PROCESSORS,
-        ASKED_MEMORY,
-        ASKED_WALLTIME,
         _MEMORY.c.value,
         _RUNTIME.c.value,
         jobs.c.failure,
-        jobs.c.facts,
-        jobs.c.requested_nodes,
         jobs.c.requested_memory_bytes,
         jobs.c.requested_walltime_s,
         func.coalesce(jobs.c.submitted, jobs.c.start),
         jobs.c.end,
-        jobs.c.memory_word,
         jobs.c.memory_is_virtual,
+        jobs.c.job_id,
+        jobs.c.name,
+        jobs.c.queue,
+        jobs.c.group,
+        jobs.c.account,
+        ASKED_MEMORY,
+        ASKED_WALLTIME,
+        jobs.c.facts,
+        jobs.c.requested_nodes,
+        jobs.c.memory_word,
         jobs.c.gpus,
     )
     .outerjoin(_MEMORY, _measured(_MEMORY, "memory"))
@@ -222,30 +234,130 @@ _LAST_REPORTS = (
 
 
 def _reported(row: Row[Any]) -> SuchJob:
-    question = question_of_text(row.question)
+    return reported_run(question_of_text(row.question), row.metric, row.value, row.reported, failed=row.lower_bound)
+
+
+def reported_run(question: Question, metric: str, value: float, at: float, *, failed: bool) -> SuchJob:
+    """Return the run of a report: what it needed, per processor for memory, or had when it ``failed``."""
     count = question.processors or 1
-    amounts = {row.metric: row.value * (count if row.metric == "memory" else 1)}
-    used, given = ({}, amounts) if row.lower_bound else (amounts, {})
+    amounts = {metric: value * (count if metric == "memory" else 1)}
+    used, given = ({}, amounts) if failed else (amounts, {})
+    asked = question.requested_memory_bytes
     asked = question.requested_memory_bytes
     return SuchJob(
-        run_id=-row.id,
-        job_id="",
+        0,
+        question.application,
+        count,
+        used.get("memory"),
+        used.get("runtime"),
+        FAILURE_OF[metric] if failed else None,
+        given.get("memory"),
+        given.get("runtime"),
+        at,
+        at,
         name=question.application,
-        application=question.application,
         queue=question.queue,
         group=question.group,
         account=question.account,
-        processors=count,
         requested_memory_bytes=None if asked is None else asked * count,
         requested_walltime_s=question.requested_time_s,
-        memory_bytes=used.get("memory"),
-        runtime_s=used.get("runtime"),
-        failure=FAILURE_OF[row.metric] if row.lower_bound else None,
-        given_memory_bytes=given.get("memory"),
-        given_walltime_s=given.get("runtime"),
-        submitted=row.reported,
-        end=row.reported,
     )
+
+
+def finished_run(job: ForecastJob, used: Mapping[str, float]) -> SuchJob:
+    """Return the run of a job that has ended and ``used`` this by metric, as ``last_runs`` reads it later."""
+    count, memory = job.question.processors or 1, used.get("memory")
+    given = job.given_memory_bytes
+    return SuchJob(
+        job.run_id,
+        job.question.application,
+        count,
+        None if memory is None else memory * count,
+        used.get("runtime"),
+        job.failure,
+        None if given is None else given * count,
+        job.given_time_s,
+        job.start if job.submitted is None else job.submitted,
+        job.end,
+        job.memory_is_virtual,
+    )
+
+
+_KEPT = SuchJob._fields.index("job_id")  # the fields before decide which runs are similar, and what they used
+
+
+STANDING_AT_MOST = 20
+"""Decisions that are kept for a user."""
+
+NEWS = 5  # 1 / share; a decision is made again when such a share of its similar jobs is new
+
+Decided = tuple[str | None, int, Resource, float]
+"""Application, processors, resource and requested amount that were decided on."""
+
+
+class LastRuns:
+    """A user's last runs as far as they have been learned, and the decisions that stand until there is news.
+
+    That is a fifth more runs of the application, or one that failed or used more than was decided.
+    """
+
+    def __init__(self, state: tuple[Sequence[Any], Sequence[Any]] = ((), ())) -> None:
+        runs, standing = state
+        self._runs = [SuchJob(*row) for row in runs]  # the latest first
+        # The amount, and how many more runs it stands.
+        self._standing: dict[Decided, tuple[float, int]] = {tuple(key): (amount, n) for *key, amount, n in standing}
+        self._similar: dict[tuple[str | None, int], SuchJobs] = {}
+        self._is_changed = False
+
+    def add(self, run: SuchJob) -> None:
+        """Learn a run, at its place in time."""
+        insort_left(self._runs, run, key=lambda each: -(each.end or 0.0))
+        del self._runs[LOOKED_AT:]
+        self._changed(run)
+
+    def fill_in(self, run_id: int, memory_bytes: float) -> None:
+        """Learn the memory of a run that was learned without it, of the whole job."""
+        for i, run in enumerate(self._runs):
+            if run.run_id == run_id:
+                self._runs[i] = run._replace(memory_bytes=memory_bytes)
+                self._changed(self._runs[i])
+
+    def similar(self, question: Question) -> SuchJobs:
+        """Select the runs similar to a job, as ``such_jobs`` does."""
+        key = question.application, question.processors or 1
+        if (found := self._similar.get(key)) is None:
+            found = self._similar[key] = such_jobs(self._runs, question, key[1])
+        return found
+
+    def decided(self, of: Decided, decide: Callable[[], tuple[float, int]]) -> float:
+        """Return the amount that stands, or what ``decide`` returns: the amount and the number of similar jobs."""
+        if of not in self._standing:
+            amount, similar = decide()
+            self._standing[of] = amount, max(1, similar // NEWS)
+            self._is_changed = True
+            if len(self._standing) > STANDING_AT_MOST:
+                del self._standing[next(iter(self._standing))]
+        return self._standing[of][0]
+
+    def changed_state(self) -> tuple[list[Any], list[Any]] | None:
+        """Return the state to make it again from; None if nothing changed since the last call."""
+        is_changed, self._is_changed = self._is_changed, False
+        if not is_changed:
+            return None
+        standing = [(*key, *value) for key, value in self._standing.items()]
+        return [run[:_KEPT] for run in self._runs], standing
+
+    def _changed(self, run: SuchJob) -> None:
+        self._is_changed = True
+        self._similar.clear()
+        used = {"memory": run.memory_bytes or 0.0, "runtime": run.runtime_s or 0.0}
+        for key, (amount, left) in list(self._standing.items()):
+            application, _, resource, _ = key
+            if application in (None, run.application):
+                if run.failure or used[resource] > amount or left == 1:
+                    del self._standing[key]
+                else:
+                    self._standing[key] = amount, left - 1
 
 
 def last_runs(connection: Connection, cluster: str, user: str) -> list[SuchJob]:

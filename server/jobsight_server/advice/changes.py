@@ -9,13 +9,13 @@ from typing import NamedTuple
 from sqlalchemy import Connection, Engine, bindparam, func, insert, select
 
 from jobsight_server.accounting.runs import QUEUED
+from jobsight_server.advice.recommendation import predictions
+from jobsight_server.forecasts.decision import ASKED_FOR, STEPS
 from jobsight_server.forecasts.events import LearnedUntil, read_learned_until
+from jobsight_server.forecasts.prediction import read_prediction
 from jobsight_server.forecasts.reader import AnswerReader, RunAndMetric, read_pending
 from jobsight_server.forecasts.request import COLUMNS, ForecastJob, ForecastRequest, job_of
 from jobsight_server.storage.schema import forecast_changes, jobs
-
-METRICS_ASKED = ("memory", "runtime")
-"""Requested metrics, which a user may change while the job waits."""
 
 MOVED = 1.25
 """The ratio by which a forecast or a reservation must change to be stored."""
@@ -36,8 +36,8 @@ class Amounts(NamedTuple):
     bound: float | None
 
 
-def has_moved(old: Amounts, new: Amounts) -> bool:
-    """Return whether either became known or unknown, or changed by the factor ``MOVED``.
+def has_moved(old: Amounts, new: Amounts, step: float = 0.0) -> bool:
+    """Return whether either became known or unknown, or changed by the factor ``MOVED`` and by more than a ``step``.
 
     >>> has_moved(Amounts(100.0, 200.0), Amounts(110.0, 240.0)), has_moved(Amounts(100.0, 200.0), Amounts(100.0, 251.0))
     (False, True)
@@ -46,7 +46,7 @@ def has_moved(old: Amounts, new: Amounts) -> bool:
         if before is None or after is None:
             if before is not after:
                 return True
-        elif max(before, after) > MOVED * min(before, after):
+        elif abs(after - before) > step and max(before, after) > MOVED * min(before, after):
             return True
     return False
 
@@ -83,15 +83,16 @@ class ChangeWatch:
     def _moved(self, connection: Connection, some: list[ForecastJob], now: float) -> Iterator[dict[str, object]]:
         runs = [job.run_id for job in some]
         known: dict[RunAndMetric, Amounts] = {
-            key: Amounts(forecast.value, forecast.bound)
-            for key, forecast in read_pending(connection, runs, METRICS_ASKED).items()
+            key: Amounts(forecast.value, forecast.first)
+            for key, forecast in read_pending(connection, runs, ASKED_FOR).items()
         }
         known |= {(row[0], row[1]): Amounts(row[2], row[3]) for row in connection.execute(_NEWEST, {"runs": runs})}
-        asked = [(job, metric) for job in some for metric in METRICS_ASKED if (job.run_id, metric) in known]
+        asked = [(job, metric) for job in some for metric in ASKED_FOR if (job.run_id, metric) in known]
         requests = [ForecastRequest(job.cluster, job.question, metric, moment="start") for job, metric in asked]
-        for (job, metric), answer in zip(asked, self._reader.answers(connection, requests), strict=True):
+        answers = map(read_prediction, predictions(connection, self._reader, requests))
+        for (job, metric), answer in zip(asked, answers, strict=True):
             old, new = known[job.run_id, metric], Amounts(answer.value, answer.bound)
-            if has_moved(old, new):
+            if has_moved(old, new, STEPS[metric]):
                 yield {"run_id": job.run_id, "time": now, "metric": metric} | {
                     f"{when}_{name}": value
                     for when, amounts in (("old", old), ("new", new))

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, takewhile
 from typing import Literal, NamedTuple
+
+from jobsight_server.accounting.amounts import MIB
 
 LEAST_JOBS = 5
 LEAST_BURSTS = 2
@@ -55,6 +57,12 @@ HALF = 0.5
 used more than ``HALF`` of it."""
 
 Resource = Literal["memory", "runtime"]
+
+ASKED_FOR: tuple[Resource, ...] = ("memory", "runtime")
+"""Metrics that a job can request."""
+
+STEPS: Mapping[Resource, float] = {"memory": float(MIB), "runtime": 60.0}
+"""Units to round up to; every scheduler takes these."""
 
 Kept = Literal[
     "not measured",
@@ -112,35 +120,35 @@ def decide(
     resource: Resource,
     requested: float | None,
     uses: Sequence[Use],
-    need: Need,
+    need: Need | Callable[[], Need],
     step: float,
     most: float = math.inf,
     *,
     is_named: bool = True,
 ) -> Decision:
-    """Decide by the ``uses`` of similar jobs, the latest first, and the forecast ``need``.
+    """Decide by the ``uses`` of similar jobs, the latest first, and the forecast ``need``, made when it is needed.
 
     The amount is a multiple of ``step`` and at most ``most``. A job of an unknown application, not ``is_named``, may
     differ from all others of its user: its request says more about it.
     """
-    asked, largest = requested or 0.0, _largest(uses, failed=False)
+    asked, largest = requested or 0.0, max([use.amount for use in uses if not use.failed], default=0.0)
+    failed = max([use.amount for use in uses if use.failed], default=0.0)
 
     def kept(why: Kept) -> Decision:
         return Decision(None, None, len(uses), largest, why)
 
-    if not uses or need.amount is None:
-        return kept("no forecast" if uses else "not measured")
-    few: Kept | None = None
-    if len({use.burst for use in uses}) < LEAST_BURSTS:
-        few = "one burst"
-    if len(uses) < LEAST_JOBS:
-        few = "few jobs"
-    if not is_named:
-        few = "no application"
-    least, has_failed = _after_failures(uses, asked), any(use.failed for use in uses)
-    if asked and not has_failed and largest <= asked and few:
+    if not uses:
+        return kept("not measured")
+    few = _too_few(uses, is_named=is_named)
+    if few and asked and not failed and largest <= asked:
         return kept(few)
-    amount = need.amount if few or need.by_facts else _within_evidence(resource, asked, uses, need.amount)
+    need = need() if callable(need) else need
+    if need.amount is None:
+        return kept("no forecast")
+    least = _after_failures(uses, asked, failed, largest) if failed else 0.0
+    amount = need.amount
+    if not (few or need.by_facts):
+        amount = _within_evidence(resource, asked, uses, amount, largest, has_failed=failed > 0.0)
     if not need.by_facts:
         amount = max(amount, least)
     if few:
@@ -149,14 +157,11 @@ def decide(
         amount = _upheld(amount, need, uses[:LOOKED_AT], step)
         if len(uses) < MANY:
             amount = max(amount, min(asked, LONGEST * largest))
-    if resource == "runtime":
-        is_too_little = max(use.amount for use in uses) >= NEAR * asked
-    else:
-        is_too_little = max(largest, least) > asked
+    is_too_little = max(largest, failed) >= NEAR * asked if resource == "runtime" else max(largest, least) > asked
     if amount > asked > 0.0 and not (is_too_little or need.by_facts):
         return kept("enough requested")
     rounded = min(_up(amount, step), most)
-    is_wide = not has_failed and largest <= HALF * asked
+    is_wide = not failed and largest <= HALF * asked
     likely = LIKELY if resource == "memory" or is_wide else 1.0 - MAY_EXCEED
     if rounded < asked and not few and need.share(rounded) < likely:
         return kept("forecast higher")
@@ -170,6 +175,16 @@ def decide(
         return decision
     latest = uses[:LOOKED_AT]
     return replace(decision, steps=tuple((limit, _share_within(latest, limit)) for limit in (asked, rounded)))
+
+
+def _too_few(uses: Sequence[Use], *, is_named: bool) -> Kept | None:
+    """Return why so many jobs lower nothing; None if they do."""
+    if not is_named:
+        return "no application"
+    if len(uses) < LEAST_JOBS:
+        return "few jobs"
+    burst = uses[0].burst
+    return None if any(use.burst != burst for use in uses) else "one burst"
 
 
 def together(decisions: Mapping[Resource, Decision], uses: Mapping[Resource, Sequence[Use]]) -> float | None:
@@ -191,17 +206,12 @@ def together(decisions: Mapping[Resource, Decision], uses: Mapping[Resource, Seq
     return within if refuted(within * bursts, bursts, stated) else stated
 
 
-def _largest(uses: Sequence[Use], *, failed: bool) -> float:
-    return max((use.amount for use in uses if use.failed == failed), default=0.0)
-
-
-def _after_failures(uses: Sequence[Use], asked: float) -> float:
-    """Return the least amount to try after failures; 0 without failures.
+def _after_failures(uses: Sequence[Use], asked: float, failed: float, largest: float) -> float:
+    """Return the least amount to try after failures.
 
     What failed and a quarter more, ``AGAIN`` times that for each of the latest jobs that failed with more than the
     failed one before it; at most the request, unless that failed.
     """
-    failed, largest = _largest(uses, failed=True), _largest(uses, failed=False)
     raised = takewhile(
         lambda pair: pair[0].failed and pair[1].failed and pair[0].amount > pair[1].amount, pairwise(uses)
     )
@@ -211,17 +221,19 @@ def _after_failures(uses: Sequence[Use], asked: float) -> float:
     return min(least, asked) if failed < asked else least
 
 
-def _within_evidence(resource: Resource, asked: float, uses: Sequence[Use], amount: float) -> float:
+def _within_evidence(
+    resource: Resource, asked: float, uses: Sequence[Use], amount: float, largest: float, *, has_failed: bool
+) -> float:
     """Limit what a forecast says by what similar jobs used: neither far beyond it, nor below what many used."""
-    largest, has_failed = _largest(uses, failed=False), any(use.failed for use in uses)
     if resource == "runtime" and largest:
         amount = min(amount, LONGEST * largest)
     if not has_failed and (largest <= HALF * asked <= HALF * amount or amount > asked > 0.0):
         amount = min(amount, max(MARGIN * largest, asked if largest > HALF * asked else 0.0))
-    latest = uses[:LOOKED_AT]
-    above = [use.amount for use in latest if use.amount > asked]
-    if asked and len(above) > MAY_EXCEED * len(latest):
-        amount = max(amount, min(above))
+    if asked and (has_failed or largest > asked):
+        latest = uses[:LOOKED_AT]
+        above = [use.amount for use in latest if use.amount > asked]
+        if len(above) > MAY_EXCEED * len(latest):
+            amount = max(amount, min(above))
     return amount
 
 
@@ -231,20 +243,26 @@ def _fits(use: Use, amount: float) -> bool:
 
 def _share_within(uses: Sequence[Use], amount: float) -> float:
     """Return the share of the jobs that this amount was enough for, where each burst counts once."""
-    jobs = Counter(use.burst for use in uses)
-    return 1.0 - math.fsum(1.0 / jobs[use.burst] for use in uses if not _fits(use, amount)) / len(jobs)
+    beyond = [use.burst for use in uses if not _fits(use, amount)]
+    if not beyond:
+        return 1.0
+    jobs = Counter([use.burst for use in uses])
+    return 1.0 - math.fsum([1.0 / jobs[burst] for burst in beyond]) / len(jobs)
 
 
 def _upheld(amount: float, need: Need, uses: Sequence[Use], step: float) -> float:
     """Raise an amount until the jobs do not refute that it is enough for the stated share, and for nearly all."""
-    bursts = len({use.burst for use in uses})
     more = [use.amount * (MORE_THAN_FAILED if use.failed else 1.0) for use in uses if not _fits(use, amount)]
+    bursts = len({use.burst for use in uses}) if more else 0
     for raised in (amount, *sorted(more)):
         amount = max(amount, raised)
         tried = _up(amount, step)
+        share = _share_within(uses, tried)
         stated = max(need.share(tried), 1.0 - MAY_EXCEED)
+        if share >= stated and len(more) <= BEYOND_AT_MOST * len(uses):
+            break
         beyond = sum(not _fits(use, tried) for use in uses)
-        if beyond <= BEYOND_AT_MOST * len(uses) and not refuted(_share_within(uses, tried) * bursts, bursts, stated):
+        if beyond <= BEYOND_AT_MOST * len(uses) and not refuted(share * bursts, bursts, stated):
             break
     return amount
 
