@@ -27,6 +27,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 from filled_server import free_port
 
 import jobsight_agent
@@ -62,10 +63,8 @@ class Collector(http.server.BaseHTTPRequestHandler):
 
 def usage(pid: int) -> tuple[float, float]:
     """Return CPU seconds and resident megabytes of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    status = Path(f"/proc/{pid}/status").read_text()
-    return seconds, int(status.split("VmRSS:")[1].split()[0]) / 1024
+    process = psutil.Process(pid)
+    return sum(process.cpu_times()[:2]), process.memory_info().rss / 2**20
 
 
 def print_reading_cost(rounds: int = 5000) -> None:

@@ -47,7 +47,8 @@ def pytest_configure() -> None:
         os.environ["PYTEST_DEBUG_TEMPROOT"] = str(MEMORY)
 
 
-# Tests that share a browser, a server or an emulated site, and those that start many processes or fill the memory.
+# Tests that share a browser, a server or an emulated site, those that start many processes or fill the memory, and one
+# that would miss the cgroups of another's jobs.
 IN_ONE_PROCESS = {
     "tests/deploy/test_submission": "submission",
     "tests/deploy/test_workflow_": "workflow engines",
@@ -56,6 +57,9 @@ IN_ONE_PROCESS = {
     "tests/browser/": "browser",
     "tests/server/front/test_watchdog.py": "watchdog",
     "tests/server/front/test_requests.py": "front",
+    "tests/system/gridengine/": "gridengine",
+    "tests/system/slurm/": "slurm",
+    "tests/system/test_real_cgroups.py": "slurm",
     "tests/system/": "system",
 }
 

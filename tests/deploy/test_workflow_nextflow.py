@@ -144,16 +144,6 @@ def test_garbage_changes_nothing(evaluate: Any) -> None:
     assert sorted(took)[len(took) // 2] < 200 + 1000 * slack_s()
 
 
-@pytest.mark.exhaustive
-def test_a_strange_amount_changes_nothing(evaluate: Any) -> None:
-    values = (0, -1, 1e30, "1", True, None, [], {"a": 1})
-    bodies = [{"such_jobs": 9, "forecasts": [{"metric": "memory", "reserve": value}]} for value in values]
-    bodies += [{"such_jobs": few, "forecasts": [{"metric": "memory", "reserve": 1e9}]} for few in (4, None)]
-    with serving(answering(*[body for body in bodies for _ in range(2)])) as port:
-        found, _, _ = evaluate(*[{"forget": STATE}] * len(bodies), **at(port))
-    assert found == [KEPT] * len(bodies)
-
-
 def test_the_file_keeps_to_what_nextflows_strict_parser_takes() -> None:
     """Assignments of closures; no imports, loops, declared types or calls of local closures without ``call``."""
     code = re.sub(r"//.*|'[^'\n]*'|\"[^\"\n]*\"", "", CONFIG.read_text()).strip()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +19,6 @@ from jobsight_server import cli
 from jobsight_server.accounting.amounts import memory_text
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, Prediction, history, rebuild
 from jobsight_server.forecasts.request import job_question
-from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs, profiles
 
 STEPS = [200.0, 200.0, 800.0, 800.0, 800.0, 800.0, 800.0, 800.0]
@@ -124,11 +122,6 @@ def test_questions_are_looked_up_by_key(sqlite_engine: Engine) -> None:
     answers(sqlite_engine, [ForecastRequest("alpha", job_question(f"u{i}")) for i in range(50)])
     assert any(line.startswith("SEARCH s USING") for line in plans)
     assert not any(line.startswith("SCAN s") for line in plans)
-
-
-def test_a_metric_that_is_not_forecast_is_named(engine: Engine) -> None:
-    with pytest.raises(UserError, match=r"'disk'.*bandwidth"):
-        answers(engine, [ForecastRequest("alpha", job_question("u"), "disk")])
 
 
 def test_history_says_what_was_forecast_before(engine: Engine) -> None:
@@ -255,11 +248,3 @@ def test_without_processors_the_job_has_as_many_as_the_last_similar_one(
     text = " ".join(capsys.readouterr().out.split())
     assert "this is for 1." in text
     assert "memory: no recommendation: no similar job of this user was measured" in text
-
-
-def test_the_command_says_what_is_wrong_with_the_database(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    url = f"sqlite:///{tmp_path}/none.db"
-    assert cli.main(["predict", "--database", url, "--cluster", "c", "--user", "u"]) == 1
-    assert "no such file" in capsys.readouterr().err
-    assert cli.main(["predict", "--database", f"sqlite:///{tmp_path}", "--cluster", "c", "--user", "u"]) == 1
-    assert f"{tmp_path} is not a file" in capsys.readouterr().err

@@ -10,12 +10,7 @@ import pytest
 from sqlalchemy import Engine
 
 from jobsight_server.accounting.figures import Figures
-from jobsight_server.accounting.guess import TRIED
 from jobsight_server.accounting.log_reader import LogReader
-from jobsight_server.accounting.parsers import torque
-from jobsight_server.accounting.parsers.torque import parse_line
-from jobsight_server.accounting.runs import JobEvent
-from jobsight_server.cli import main
 from jobsight_server.storage.clusters import stored_clusters
 
 ROOT = Path(__file__).parents[3]
@@ -69,66 +64,6 @@ def test_import_and_once_more(
     again = run_import(plain, packed, "--cluster", "x")[1]
     assert (again["new_lines"], again["new_runs"], again["profiled"]) == (0, 0, 0)
     assert dump(engine) == before
-
-
-def test_a_run_that_was_requeued_counts_although_it_has_no_end_record(
-    run_import: Callable[..., tuple[int, Any, str]],
-    directory: Path,
-    log: Any,
-    noon: int,
-    database_url: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """Job 1 ran three times, 2 once, 3 twice in two files; of all these runs three have an E record."""
-    log.start("1.s", noon)
-    log.write(noon + 10, "R", "1.s")
-    log.start("1.s", noon + 20)
-    log.write(noon + 30, "R", "1.s")
-    log.start("1.s", noon + 40)
-    log.end("1.s", noon + 40, noon + 60)
-    log.start("2.s", noon + 50)
-    log.end("2.s", noon + 50, noon + 70)
-    log.start("3.s", noon + 80)
-    first, second = directory / "a", directory / "b"
-    first.write_bytes(log.data)
-    log.lines.clear()
-    log.start("3.s", noon + 180)
-    log.end("3.s", noon + 180, noon + 190)
-    second.write_bytes(log.data)
-    _, found, _ = run_import(first, second, "--cluster", "x")
-    assert (found["runs"], found["job_ids"], found["ran_more_than_once"], found["runs_of_these"]) == (3, 3, 2, 5)
-    assert found["new_runs"] == 6
-    assert main(["import", "torque", "--database", database_url, str(first)]) == 0
-    shown = capsys.readouterr().out
-    assert "2 runs of 2 jobs and 1 user ended" in shown
-    assert "1 job ran more than once, in 3 runs" in shown
-
-
-@pytest.mark.exhaustive
-def test_each_line_is_parsed_once(
-    run_import: Callable[..., tuple[int, Any, str]],
-    directory: Path,
-    log: Any,
-    noon: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As it is taken in, or, where it had been taken in before, for the figures alone."""
-    parsed: list[str] = []
-
-    def counting(line: str) -> JobEvent:
-        parsed.append(line)
-        return parse_line(line)
-
-    monkeypatch.setattr(torque, "parse_line", counting)
-    for number in range(1200):  # more than one chunk
-        log.end(f"{number}.s", noon + number, noon + number + 60)
-    file = directory / "a"
-    file.write_bytes(log.data)
-    for new_lines in (1200, 0):
-        parsed.clear()
-        _, found, _ = run_import(file, "--cluster", "x")
-        assert (found["lines"], found["runs"], found["new_lines"]) == (1200, 1200, new_lines)
-        assert len(parsed) == 1200 + TRIED, "the first ones show the format"
 
 
 @pytest.mark.storage

@@ -43,21 +43,9 @@ class Site:
 
     def node(self, name: str, rows: Sequence[Row], cluster: str = "alpha") -> int:
         """A node with readings ``(time, in, out, cpu, memory, gap)``."""
-        values = {
-            "cluster": cluster,
-            "name": name,
-            "boot_id": "boot",
-            "cpus": 16,
-            "interfaces": "[]",
-            "counters": "{}",
-            "agent": "{}",
-            "first_time": rows[0][0] if rows else 0.0,
-            "last_time": rows[-1][0] if rows else 0.0,
-            "received_at": 0.0,
-            **dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0),
-        }
+        span = {"first_time": rows[0][0], "last_time": rows[-1][0]} if rows else {}
         with self.engine.begin() as connection:
-            node_id: int = connection.execute(insert(nodes).values(values).returning(nodes.c.id)).scalar_one()
+            node_id = make.node(connection, name, cluster=cluster, boot_id="boot", cpus=16, **span)
             self._store(connection, node_id, rows, boot_id=None)
         return node_id
 

@@ -11,7 +11,7 @@ from jobsight_server.forecasts.workload import jobs_of_database
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.queries.job_detail import job_detail
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.schema import model_state, pending_forecasts, profiles, series
+from jobsight_server.storage.schema import model_state, pending_forecasts, series
 
 GIB = 2**30
 LEARNS = ForecastConfig(learn_apportioned=True)
@@ -77,14 +77,3 @@ def test_the_setting_learns_them_and_changing_it_retrains(site: Any) -> None:
     assert learned(site) == rows
     assert rebuild_if_outdated(site.engine, ForecastConfig()) is True
     assert learned(site) == without
-
-
-@pytest.mark.storage
-def test_a_value_of_unknown_attribution_is_never_learned(site: Any) -> None:
-    run = site.run("1.s", 0, 100, profiled=True)
-    row = {"run_id": run, "metric": "cpu", "learn_seq": 1, "value": 0.5, "attribution": "unknown"}
-    with site.engine.begin() as connection:
-        connection.execute(profiles.insert().values(**row, shown_only=True))
-    assert rebuild(site.engine, LEARNS) == 0
-    assert profile_finished(site.engine, 0.0, lambda: 1e9, config=LEARNS) == 0
-    assert site.dump(series) == []

@@ -101,17 +101,6 @@ def test_every_way_of_looking_adds_up(ask: Ask) -> None:
     assert (len(listed["rows"]), listed["total"], listed["memory"]) == (1, 3, total)
 
 
-def test_days_are_included_and_may_be_dates_or_epochs(ask: Ask) -> None:
-    everything = ask()
-    assert (everything["first_day"], everything["last_day"]) == ("2023-11-15", "2023-11-25")
-    days = [ask(since=f"2023-11-{day}", until=f"2023-11-{day}")["memory"] for day in range(15, 26)]
-    assert sum(day["jobs"] for day in days) == everything["memory"]["jobs"]
-    of_epochs = ask(since=NOON + 1, until=NOON + 2)["memory"]
-    assert (of_epochs["jobs"], of_epochs["freed_hours"]) == (days[0]["jobs"], days[0]["freed_hours"])
-    none = ask(since="2024-01-01", until="2024-01-02")
-    assert (none["first_day"], none["rows"]) == (None, [])
-
-
 def test_the_pages_say_who_and_how_much(client: FlaskClient, ask: Ask) -> None:
     text = " ".join(client.get("/waste").text.split())
     rows = text.split("<tbody>")[1].split("<tr>")[1:]
@@ -157,22 +146,6 @@ def test_the_command_says_the_same(
     assert "jobsight savings: No job was counted on these days" in empty.err
     assert main(["savings", "--database", database_url, "--user", "zoe"]) == 1
     assert "clusters with user 'zoe': none yet" in capsys.readouterr().err
-
-
-def test_no_name_in_the_csv_is_a_formula(engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    names = {"=a", "@SUM(A)", "-b", "+c"}
-    at = {"start": NOON + 11 * DAY_S, "end": NOON + 11 * DAY_S + 60}
-    used = {"requested_memory_bytes": GIB, "used_memory_bytes": 2 * GIB, **at}
-    write(engine, [ended(3000 + i, user=name, name=name, **used) for i, name in enumerate(sorted(names))])
-    learn(engine)
-    for by in ("user", "application"):
-        assert main(["savings", "--database", database_url, "--csv", "--by", by]) == 0
-        lines = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-        assert any(line["name"].startswith("'=") for line in lines)
-        assert not any(
-            line[column].startswith(tuple("=+@-")) for line in lines for column in ("name", "user", "application")
-        )
-    assert all(float(line["used_hours"]) > 0 for line in lines)
 
 
 @pytest.mark.parametrize(

@@ -91,23 +91,6 @@ def test_terminal_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.Captu
         assert "</svg>" in (tmp_path / "new" / "plots" / f"{name}.svg").read_text()
 
 
-@pytest.mark.parametrize("scale", [1, 3000])
-def test_no_name_is_cut_at_80_columns(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, scale: int
-) -> None:
-    """Nor a number, where waits are of months: the interval takes two lines then."""
-    monkeypatch.setenv("COLUMNS", "80")
-    file = tmp_path / "t.swf"
-    rows = [swf(i, i, (1 + i * i % 97) * scale, 1 + i % 4, (100 + i) * scale) for i in range(200)]
-    file.write_text("\n".join(("; MaxProcs: 4", *rows)))
-    arguments = ["simulate", str(file), "--policy", "conservative", "--against", "fcfs", "easy", "easy++", "sjf"]
-    assert main(arguments) == 0
-    shown = capsys.readouterr().out
-    assert "…" not in shown
-    assert max(map(len, shown.splitlines())) <= 80
-    assert all(shown.count(f"  {policy} ") == 2 for policy in ("conservative", "fcfs", "easy", "easy++", "sjf"))
-
-
 @pytest.mark.parametrize(
     ("content", "arguments", "message"),
     [

@@ -109,12 +109,3 @@ def test_commands_say_what_gpus_were_used(site: Any, capsys: pytest.CaptureFixtu
     assert "GPU memory: from 8 jobs with the same user" in " ".join(shown.split())
     assert main(["predict", "--cluster", "gamma", "--user", "joe", "--database", url]) == 0
     assert "GPU" not in capsys.readouterr().out
-
-
-def test_a_resource_may_be_matched_by_gpu_memory(site: Any) -> None:
-    card = {"type": "gpu", "capacities": {"gpu_memory_gib": 80}, "static": True}
-    assert site.client("admin").put("/api/v1/resources/card", json=card).status_code == 200
-    need = {"name": "g", "type": "gpu", "amounts": {"gpu_memory_gib": "predicted"}}
-    job = {"name": "a", "user": "kim", "cluster": "gamma", "dependencies": [need]}
-    [predicted] = site.client("scheduler").post("/api/v1/matches?dry_run=1", json={"jobs": [job]}).json["predicted"]
-    assert (predicted["metric"], predicted["capacity"]) == ("gpu_memory", "gpu_memory_gib")

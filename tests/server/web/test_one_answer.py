@@ -346,20 +346,3 @@ def test_every_surface_gives_the_same_amounts_by_the_rules(
         assert (trust["less"], trust["more"]) == (int(mib < (asked or 0)), int(asked is not None and mib > asked))
     assert runtime <= (36_000 if site in ("new", "one burst") else 1.25 * 1800 + 60)
     assert runtime >= 1800
-
-
-def test_a_running_job_on_a_whole_node_is_forecast_by_what_it_asked_for(served: Any) -> None:
-    """Of eight processors that it holds it asked for one, and the submit plugin lowered its memory."""
-    with served.engine.begin() as connection:
-        for number in range(8):
-            run(connection, number, used_memory_bytes=300 * MIB)
-            run(connection, 20 + number, used_memory_bytes=8 * 2000 * MIB, processors=8)
-        changed = {"processors": 8, "asked_processors": 1, "asked_memory_bytes": 64 * 1024 * MIB}
-        given = {"requested_memory_bytes": 1024 * MIB, "used_memory_bytes": None}
-        run(connection, 99, state="running", end=None, **changed, **given)
-    learn(served)
-    bound = predicted(served, "memory", group="hpc", memory_bytes="64G")["bound"]
-    assert bound < 1000 * MIB
-    job = served.client("scheduler").get("/api/v1/job?name=99&cluster=gamma").json["runs"][0]
-    (memory,) = [entry for entry in job["profile"] if entry["metric"] == "memory"]
-    assert (memory["bound"], memory["provisional"]) == (bound, True)

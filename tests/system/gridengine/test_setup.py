@@ -14,7 +14,7 @@ from site_run import wait_until
 from .cluster import GridEngineCluster, missing
 from .settings import QUEUE
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.skipif(bool(missing()), reason=missing())]
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from .live import LiveJobsight
 from .settings import NODE_MEMORY_MIB
 from .workload import RealJob, RealWorkload
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.skipif(bool(missing()), reason=missing())]
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 ASKED_MIB = 3000
 AT_ONCE = 2 * (NODE_MEMORY_MIB // ASKED_MIB)
@@ -67,6 +68,11 @@ class AdjustedSlurm:
         return {
             job["job_id"]: (job["job_state"], job["memory_per_node"], job["time_limit"]) for job in self.cluster.queue()
         }
+
+    def queue_of(self, jobs: list[RealJob]) -> dict[int, tuple[str, int, int]]:
+        """The same of these jobs."""
+        queue = self.queue()
+        return {job.job_id: queue[job.job_id] for job in jobs}
 
     def running(self) -> int:
         return [state for state, *_ in self.queue().values()].count("RUNNING")
@@ -136,14 +142,14 @@ def test_more_of_them_run_at_once_and_undo_restores_what_still_waits(
     learned: AdjustedSlurm, waiting: list[RealJob]
 ) -> None:
     site = learned
-    before = {job.job_id: site.queue()[job.job_id] for job in waiting}
+    before = site.queue_of(waiting)
     assert set(before.values()) == {("PENDING", ASKED_MIB, 60)}
     shown = site.adjust()
     assert {one["outcome"] for one in shown["changes"]} == {None}
     assert site.queue().items() >= before.items(), "a dry run changes nothing"
     assert {one["outcome"] for one in site.adjust("--apply")["changes"]} == {"done"}
-    lowered = [site.queue()[job.job_id] for job in waiting]
-    assert all(100 < mib < ASKED_MIB / 2 and minutes < 60 for _, mib, minutes in lowered), lowered
+    lowered = site.queue_of(waiting)
+    assert all(100 < mib < ASKED_MIB / 2 and minutes < 60 for _, mib, minutes in lowered.values()), lowered
     assert {one["outcome"] for one in site.adjust("--undo")["changes"]} == {"undone"}
     assert site.queue().items() >= before.items()
     site.adjust("--apply")
@@ -191,7 +197,7 @@ def test_killed_in_the_middle_every_job_is_as_it_was_or_as_it_should_be(
     learned: AdjustedSlurm, waiting: list[RealJob]
 ) -> None:
     site = learned
-    should = {one["job_id"]: {} for one in site.adjust()["changes"]}
+    should: dict[str, dict[str, float]] = defaultdict(dict)
     for one in site.adjust()["changes"]:
         should[one["job_id"]][one["resource"]] = one["new"]
     before, states = site.recorded(), list[str]()
@@ -201,25 +207,21 @@ def test_killed_in_the_middle_every_job_is_as_it_was_or_as_it_should_be(
         process.send_signal(signal.SIGKILL)
         process.communicate()
         time.sleep(1)  # a command that it had started
-        for job in waiting:
-            _, mib, minutes = site.queue()[job.job_id]
-            new = should[str(job.job_id)]
-            assert mib in (ASKED_MIB, new["memory"] / 2**20), (job, mib)
-            assert minutes in (60, new["runtime"] / 60), (job, minutes)
-        states.append(f"{len(lowered(site, waiting))} of {WAITING}")
+        queue = site.queue_of(waiting)
+        for job_id, (_, mib, minutes) in queue.items():
+            new = should[str(job_id)]
+            assert mib in (ASKED_MIB, new["memory"] / 2**20), (job_id, mib)
+            assert minutes in (60, new["runtime"] / 60), (job_id, minutes)
+        states.append(f"{sum(mib < ASKED_MIB for _, mib, _ in queue.values())} of {WAITING}")
     print("after each kill, lowered:", states)
     assert len(set(states)) > 2, "it was killed in the middle"
     finished = site.adjust("--apply")
     print("interrupted:", finished["resolved"])
-    for job in waiting:
-        new = should[str(job.job_id)]
-        assert site.queue()[job.job_id] == ("PENDING", new["memory"] / 2**20, new["runtime"] / 60)
+    for job_id, found in site.queue_of(waiting).items():
+        new = should[str(job_id)]
+        assert found == ("PENDING", new["memory"] / 2**20, new["runtime"] / 60)
     site.adjust("--undo")
-    assert {site.queue()[job.job_id] for job in waiting} == {("PENDING", ASKED_MIB, 60)}
-
-
-def lowered(site: AdjustedSlurm, jobs: list[RealJob]) -> list[int]:
-    return [job.job_id for job in jobs if site.queue()[job.job_id][1] < ASKED_MIB]
+    assert set(site.queue_of(waiting).values()) == {("PENDING", ASKED_MIB, 60)}
 
 
 def test_hostile_names_change_no_command_and_no_other_job(learned: AdjustedSlurm, waiting: list[RealJob]) -> None:

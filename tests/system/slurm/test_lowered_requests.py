@@ -13,7 +13,7 @@ from .cluster import memory_is_limited, missing
 from .live import LiveJobsight
 from .workload import RealJob, RealWorkload
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.skipif(bool(missing()), reason=missing())]
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 MIB = 2**20
 OFTEN = "--acctg-freq=task=1"

@@ -16,7 +16,7 @@ from site_run import wait_until
 
 from .cluster import SlurmCluster, missing
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.skipif(bool(missing()), reason=missing())]
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive, pytest.mark.skipif(bool(missing()), reason=missing())]
 
 
 @dataclass
