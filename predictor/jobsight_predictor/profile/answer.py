@@ -36,13 +36,13 @@ class JobForecast:
     ``attempts`` is the ladder of reservations: the bound, then those that waste least given that all before were too
     little.
 
-    ``probability`` is that of being within 20 %; ``bound`` is what to reserve so that ``coverage`` of all jobs fit,
-    ``bound_basis`` what that rests on, ``exceed_probability`` the estimated probability that this job needs more.
-    ``need`` is the bound of a job that its request does not limit; where that is more, ``limited_by_request``.
-    ``need_steps`` are amounts with the share of such jobs that each is enough for, ascending. What
-    the site's bounds have held so far is ``observed_coverage`` by jobs and ``observed_cost_coverage`` by value x
-    seconds. ``level`` names the group of earlier jobs that the forecast came from, ``n`` is its size,
-    ``last_values`` what the last of them used, oldest first.
+    ``probability`` is that of being within 20 %; ``bound`` is the reservation with which the share ``coverage`` of all
+    jobs fits, ``bound_basis`` its basis, ``exceed_probability`` the estimated probability that this job needs more.
+    ``need`` is the bound without the limit of the request; ``limited_by_request`` if that is more. ``need_steps`` are
+    amounts, ascending, with the share of similar jobs for which each is enough. ``observed_coverage`` and
+    ``observed_cost_coverage`` are the shares held by the site's bounds so far, by jobs and by value x seconds.
+    ``level`` names the group of earlier jobs behind the forecast, ``n`` is its size, ``last_values`` the use of the
+    last of them, oldest first.
     """
 
     value: float | None
@@ -80,13 +80,14 @@ class MeanError:
 
 
 def need_steps(profile: Profile, need: PendingForecast, moment: Moment) -> tuple[tuple[float, float], ...]:
-    """Amounts, ascending, with the share of such jobs that each is enough for."""
+    """Return amounts, ascending, with the share of similar jobs for which each is enough."""
     correct = profile.calibrations[moment].exceeding.correct
     return tuple([(amount, 1.0 - correct(more)) for amount, more in needs_of(need.prospect)])
 
 
 def explain(profile: Profile, forecast: PendingForecast, need: PendingForecast, moment: Moment) -> JobForecast:
-    """The forecast for a job, made for this moment, and its source; ``need``: the same without a cut at its request."""
+    """Describe a job's forecast for this moment, with its source; ``need``: the same without the limit of its
+    request."""
     held = profile.calibrations[moment].held
     value, forecaster, level, n, runner_up = forecast.value, None, None, 0, None
     last_values: tuple[float, ...] = ()

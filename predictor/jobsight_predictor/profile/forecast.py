@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 APART = 1.05
-"""Factor by which the next attempt asks for more, at least."""
+"""Least factor by which the next attempt asks for more."""
 
 
 def further(first: float, ladder: Sequence[float]) -> tuple[float, ...]:
-    """What to request at each attempt after ``first``: what the ``ladder`` has beyond it, else twice as much.
+    """Return the requests of all attempts: ``first``, then the rungs of the ``ladder`` beyond it, else twice as much.
 
     >>> further(4.0, (2.0, 4.1, 6.0)), further(8.0, (2.0, 6.0))
     ((4.0, 6.0), (8.0, 16.0))
@@ -38,12 +38,12 @@ def further(first: float, ladder: Sequence[float]) -> tuple[float, ...]:
 class PendingForecast(Stored):
     """A forecast kept until its job has ended; ``value`` and ``bound`` are None if nothing was known.
 
-    ``forecasts`` are those of each candidate of each job group. ``known`` is the number of jobs of the site learned by
-    then; ``basis`` that of the bound; ``by_groups`` and ``by_facts`` the bounds by the history of similar jobs, and by
+    ``forecasts`` are those of each candidate of each job group. ``known`` is the number of the site's jobs learned by
+    then, ``basis`` that of the bound; ``by_groups`` and ``by_facts`` the bounds by the history of similar jobs, and by
     the job's facts; ``stated_exceed`` the ``exceed_probability`` by the distribution alone, and ``out_near_limit`` that
     of jobs near their limit (``stated_near_limit``). ``keys``, ``weights`` (of the candidates), ``ranking``,
     ``exceed_probability``, ``limit`` (the request that it is held to), ``of_time`` and ``prospect`` serve the immediate
-    answer and are not kept. ``asked_for`` is set by whoever recommends another amount than the bound.
+    answer and are not kept. ``asked_for``: a recommendation that differs from the bound.
     """
 
     kept = (
@@ -76,12 +76,12 @@ class PendingForecast(Stored):
 
     @property
     def first(self) -> float | None:
-        """What is recommended to request; None if nothing is known."""
+        """Recommended request; None if unknown."""
         return self.bound if self.asked_for is None else self.asked_for
 
     @property
     def attempts(self) -> tuple[float, ...]:
-        """The reservation of each attempt; empty if nothing is known. Made when first needed."""
+        """Reservations of the attempts; empty if unknown. Made when first needed."""
         if self._attempts is None:
             self._attempts = () if self.bound is None else (self.bound,)
             if self.bound is not None and self.prospect is not None:
@@ -89,7 +89,7 @@ class PendingForecast(Stored):
         return self._attempts if self.asked_for is None else further(self.asked_for, self._attempts)
 
     def asking(self, amount: float) -> Self:
-        """The same, which jobs of a burst share, with another amount to request."""
+        """Return a copy with another amount to request; jobs of a burst share the original."""
         found = copy(self)
         found.asked_for = amount
         return found

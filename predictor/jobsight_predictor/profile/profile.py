@@ -104,12 +104,12 @@ class Profile:
         return job_keys(self.job_groups, question, self.requests.of(question))
 
     def answer(self, question: Question, moment: Moment = "submission") -> JobForecast:
-        """The job's expected use, how much to reserve, how certain that is, and the basis. Changes nothing."""
+        """Answer with the job's expected use, its reservation, their probabilities and basis. Changes nothing."""
         forecast = self.forecast_job(question, moment)
         return explain(self, forecast, self.need_of(question, forecast, moment), moment)
 
     def need_of(self, question: Question, forecast: PendingForecast, moment: Moment = "submission") -> PendingForecast:
-        """The same as this current ``forecast`` for the job, without a cut at its request. Changes nothing."""
+        """Return this current ``forecast`` without the limit of the job's request. Changes nothing."""
         return self.forecast_job(question, moment, cut=False) if forecast.limit < inf else forecast
 
     def forecast_job(self, question: Question, moment: Moment = "submission", *, cut: bool = True) -> PendingForecast:

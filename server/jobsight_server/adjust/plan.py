@@ -26,8 +26,8 @@ from jobsight_server.storage.schema import jobs
 class Known:
     """A job's known need of one resource, for the whole job.
 
-    ``request`` is the user's; ``recommended`` is None without a better one. ``failed`` is the most that a similar job
-    had when it ran out of it, 0 for none. ``attempts``: the requests to try one after the other.
+    ``request`` is the user's; ``recommended`` is None without a better one. ``failed`` is the largest amount that a
+    similar job ran out of, 0 for none. ``attempts``: the requests to try one after the other.
     """
 
     request: float

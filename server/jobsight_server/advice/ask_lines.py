@@ -47,8 +47,8 @@ class AskLine(Record):
 
 
 class Asked(Protocol):
-    """A job that asked: its ``select`` or ``nodes``, the word by which it requested memory, and its GPUs; as in
-    ``jobs``, None if unknown."""
+    """The form of a job's request: its ``select`` or ``nodes``, the option for memory, and its GPUs; as in ``jobs``,
+    None if unknown."""
 
     @property
     def requested_nodes(self) -> str | None: ...
@@ -66,8 +66,8 @@ def lines_to_ask(
 ) -> list[AskLine]:
     """Write the recommended memory and run time, or the job's own request where that is best, for ``scheduler``.
 
-    In the form in which ``like`` asked, by default the last similar job. For Slurm and PBS if the scheduler is None;
-    empty without an amount.
+    Uses the form of ``like``, by default the last similar job. For Slurm and PBS if the scheduler is None; empty
+    without an amount.
     """
     memory, runtime = (found.best(metric) if metric in metrics else None for metric in ASKED_FOR)
     if memory is None and runtime is None:
@@ -82,7 +82,7 @@ def lines_to_ask(
 def _slurm(
     request: JobRequest, memory_bytes: float | None, runtime_s: float | None, like: Asked | None
 ) -> Iterator[str]:
-    """Write ``#SBATCH --mem=683M``, or another word, because sbatch takes only one of them, and the time limit."""
+    """Write ``#SBATCH --mem=683M``, or the option that the job used, as sbatch takes only one, and the time limit."""
     found, word = slurm_advice(request, memory_bytes, runtime_s), like and like.memory_word
     if memory_bytes is not None:
         per = {"mem-per-cpu": found.mem_per_cpu}
@@ -118,7 +118,7 @@ def _pbs(request: JobRequest, memory_bytes: float | None, runtime_s: float | Non
 def _gridengine(
     request: JobRequest, memory_bytes: float | None, runtime_s: float | None, like: Asked | None
 ) -> Iterator[str]:
-    """Write ``h_vmem``, or the word by which memory was requested, and ``h_rt``; per slot."""
+    """Write ``h_vmem``, or the option that the job used, and ``h_rt``; per slot."""
     found = slurm_advice(request, memory_bytes, runtime_s)
     if found.mem_per_cpu is not None:
         yield f"#$ -l {(like and like.memory_word) or 'h_vmem'}={found.mem_per_cpu}M"

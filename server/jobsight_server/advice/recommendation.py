@@ -22,16 +22,16 @@ from jobsight_server.forecasts.such_jobs import SuchJob, SuchJobs, last_runs, su
 from jobsight_server.storage.clusters import memory_of_largest_nodes
 from jobsight_server.storage.schema import job_nodes
 
-_USERS_KEPT = 100  # users whose last runs are kept while many questions are answered
+_USERS_KEPT = 100  # users whose last runs are cached while many questions are answered
 
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
     """Forecasts by metric, and the decision on each request, of the whole job, in whole MiB and minutes.
 
-    The ``bound`` of an answer in ``ASKED_FOR`` is what to reserve: what is recommended, else the request; its
-    ``attempts`` begin with that. ``enough_share``: probability that what is recommended is enough, if memory and run
-    time are independent; None if unknown.
+    The ``bound`` of an answer in ``ASKED_FOR`` is the recommendation, else the request; its ``attempts`` begin with
+    that. ``enough_share``: probability that the recommendations are enough, if memory and run time are independent;
+    None if unknown.
     """
 
     request: JobRequest
@@ -41,7 +41,7 @@ class Recommendation:
     enough_share: float | None = None
 
     def best(self, metric: Resource) -> float | None:
-        """Return what to ask for, or the job's own request where that is best; None without data on similar jobs."""
+        """Return the recommendation, or the job's request if that is best; None without data on similar jobs."""
         decision = self.decisions[metric]
         return decision.amount or (requested(metric, self.request) if decision.similar else None)
 
@@ -64,7 +64,7 @@ def recommend(
     runs: Sequence[SuchJob] | None = None,
     moment: Moment = "submission",
 ) -> Recommendation:
-    """Recommend what a job should request at its submission, or at its ``start`` if it waits already.
+    """Recommend a job's request at submission, or at ``start`` if it waits already.
 
     ``question`` and ``request`` describe the same job. ``metrics``, with ``ASKED_FOR``, are those to forecast, None all
     that concern the user; ``runs`` the user's last ones, if already read. An unknown number of processors counts as 1.
@@ -100,7 +100,7 @@ def recommend_as_last(
 
 
 def predictions(connection: Connection, reader: AnswerReader, requests: Sequence[ForecastRequest]) -> list[str]:
-    """Return the answers of ``reader``, as JSON; of described jobs with what to reserve by the decision.
+    """Return the answers of ``reader`` as JSON; for described jobs with the decided reservation.
 
     A question about a user alone gets the forecast: the next job may be any.
     """
@@ -130,7 +130,7 @@ def predictions(connection: Connection, reader: AnswerReader, requests: Sequence
 def _decided(
     metric: Resource, answer: Prediction, question: Question, request: JobRequest, such: SuchJobs, most: float
 ) -> tuple[Decision, Prediction]:
-    """Return the decision on a request, and the answer with what to reserve by it; at most ``most``."""
+    """Return the decision on a request, at most ``most``, and the answer with its reservation."""
     count = request.processors if answer.per == "processor" and metric not in WHOLE else 1
     whole, asked = whole_job(answer, metric, count), requested(metric, request)
     need = Need(whole.need, whole.need_steps, whole.bound_basis == "facts")
@@ -164,7 +164,7 @@ def requested(metric: Resource, request: JobRequest) -> float | None:
 def _most(largest: int | None, request: JobRequest) -> dict[Resource, float]:
     """Return the memory of the job's nodes if each is the cluster's ``largest``; inf if no agent reports it.
 
-    Without a number of nodes, each processor may be on a node of its own.
+    Without a number of nodes, each processor may be on a separate node.
     """
     memory = math.inf if largest is None else float(largest // MIB * MIB) * (request.nodes or request.processors)
     return {"memory": memory, "runtime": math.inf}

@@ -294,7 +294,7 @@ def whole(value: float | None, place: str) -> int | None:
     """Check a count of 1 or more; None if it was not given.
 
     Raises:
-        RequestError: it is no such number.
+        RequestError: it is not such a number.
     """
     if value is None:
         return None

@@ -35,8 +35,8 @@ WASTEFUL = 2.0
 class WholeJobForecast(Record):
     """Request, expected use and reservation of the whole job in one metric; without a forecast, the reason.
 
-    ``reserve`` is what to request: what is recommended, or the request itself where it is ``kept``, for that reason.
-    ``attempts``: what to request at each attempt, ``reserve`` first.
+    ``reserve`` is the recommended request, or the request itself if it is ``kept`` for that reason. ``attempts``: the
+    requests at each attempt, ``reserve`` first.
     """
 
     metric: Metric
@@ -125,7 +125,7 @@ def _is_notable(asked: float | None, recommended: float | None, used: float | No
 
 
 def _metrics_of_gpus(connection: Connection, cluster: str, user: str, gpus: int | None) -> list[str]:
-    """Return those to forecast: all for a job with GPUs; where that is unknown, those that the user's jobs had."""
+    """Return the GPU metrics to forecast: all for a job with GPUs; if that is unknown, those of the user's jobs."""
     names = [name for name, metric in METRICS.items() if metric.of_gpus]
     if gpus is None:
         used = read_answers(connection, [SeriesKey(cluster, user, name) for name in names])
@@ -202,7 +202,7 @@ KEPT: dict[Kept, str] = {
 
 
 def _kept(found: Recommendation) -> list[str]:
-    """Write why a request is kept, or no amount recommended; nothing where there is no similar job."""
+    """Write why a request is kept, or nothing recommended; empty without similar jobs."""
     words: dict[Resource, str] = {"memory": "memory request", "runtime": "time limit"}
     why: dict[tuple[bool, str], list[str]] = {}
     for metric, decision in found.decisions.items():

@@ -1,7 +1,7 @@
-"""Decides what a job should request of one resource, by what similar jobs used of it: the only place that does.
+"""Decides a job's request of one resource from the use of similar jobs: the only place that does.
 
-Forecasts say what such a job needs. The decision holds that against the similar jobs that its sentence names, so that
-nothing is recommended beyond their evidence.
+A forecast estimates the need. The decision checks it against the similar jobs that its sentence names, so that no
+recommendation goes beyond their evidence.
 """
 
 from __future__ import annotations
@@ -17,39 +17,40 @@ from jobsight_server.accounting.amounts import MIB
 
 LEAST_JOBS = 5
 LEAST_BURSTS = 2
-"""Similar jobs, and bursts of them, below which no request is lowered."""
+"""Similar jobs, and bursts of them, needed to lower a request."""
 
 LOOKED_AT = 100
-"""The latest similar jobs, by which it is checked for how many of them an amount is enough."""
+"""The latest similar jobs, against which an amount is checked."""
 
 DOUBT = 0.05
-"""Jobs refute a stated share if so few of them would be within it with a lower probability than this."""
+"""Jobs refute a stated share if the probability of so few within it is below this."""
 
 MAY_EXCEED = 0.05
-"""Share of similar jobs that may have used more than a request that is not raised, or than what is recommended."""
+"""Share of similar jobs that may have used more than a request that is kept, or than the recommendation."""
 
 BEYOND_AT_MOST = 1.0 / 3.0
-"""Share of similar jobs that may have used more, even if most of these are of one burst."""
+"""Share of similar jobs that may have used more, even if most of them are one burst."""
 
 MORE_THAN_FAILED = 1.25
 """Factor on an amount that failed."""
 AGAIN = 4.0
 IN_A_ROW = 3
-"""Factor on it for each failure in a row after the amount was raised, and the failures that count, at most."""
+"""Further factor for each failure in a row after a raise, and the limit of failures that count."""
 
 LIKELY = 0.5
-"""Share of jobs that a lowered request must be enough for by the forecast, which also knows reported failures. A run
+"""Share of jobs for which a lowered request must be enough by the forecast, which also knows reported failures. A run
 time must be enough for all but ``MAY_EXCEED``, unless no job failed or used more than ``HALF`` of the request."""
 
 LONGEST = 1.25
 """Limit of a recommended run time, as a multiple of the longest similar run."""
 
 MANY = 20
-"""Similar jobs below which no request is lowered to less than ``LONGEST`` times the largest use: the next may exceed
-that more often than the forecast says."""
+"""With fewer similar jobs, requests stay at least ``LONGEST`` times the largest use: the next job may exceed that more
+often than forecast."""
 
 NEAR = 0.9
-"""Share of a time limit that a similar job must have reached for a longer one; of memory, it must have used more."""
+"""Share of a time limit that a similar job must have reached for a longer limit; for more memory, it must have used
+more."""
 
 MARGIN = 1.5
 HALF = 0.5
@@ -74,7 +75,7 @@ Kept = Literal[
     "enough requested",
     "as requested",
 ]
-"""Why nothing but the request is recommended."""
+"""Reasons to keep the request."""
 
 
 class Use(NamedTuple):
@@ -86,15 +87,15 @@ class Use(NamedTuple):
 
 
 class Need(NamedTuple):
-    """A forecast: what to reserve where no request limits it, and ``steps``, ascending: amounts with the share of such
-    jobs that each is enough for. ``by_facts`` of the job, which tell it from similar jobs."""
+    """A forecast: the reservation without the limit of the request, and ``steps``, ascending: amounts with the share of
+    similar jobs for which each is enough. ``by_facts``: from facts that distinguish the job from similar jobs."""
 
     amount: float | None
     steps: Sequence[tuple[float, float]] = ()
     by_facts: bool = False
 
     def share(self, amount: float) -> float:
-        """Return the share of such jobs that this amount is enough for, at least."""
+        """Return the least share of similar jobs for which this amount is enough."""
         return max((share for step, share in self.steps if step <= amount * (1.0 + 1e-9)), default=0.0)
 
 
@@ -102,10 +103,9 @@ class Need(NamedTuple):
 class Decision:
     """The request for one resource, for the whole job; ``amount`` None: the request, or nothing, for this reason.
 
-    ``enough``: the share of jobs that the amount is enough for, None where the evidence is too little to say.
-    ``similar``: the similar jobs with a measured use; ``largest``: the most that one of them used, 0 for none.
-    ``steps``: where more than requested is recommended, both amounts with the share of the latest jobs within them,
-    where each burst counts once.
+    ``enough``: the share of jobs for which the amount is enough, None without sufficient evidence. ``similar``: number
+    of similar jobs with a measured use; ``largest``: their largest use, 0 for none. ``steps``: if more than the request
+    is recommended, both amounts with the share of the latest jobs within them, each burst counting once.
     """
 
     amount: float | None
@@ -129,7 +129,7 @@ def decide(
     """Decide by the ``uses`` of similar jobs, the latest first, and the forecast ``need``, made when it is needed.
 
     The amount is a multiple of ``step`` and at most ``most``. A job of an unknown application, not ``is_named``, may
-    differ from all others of its user: its request says more about it.
+    differ from all others of its user: its request is the better evidence.
     """
     asked, largest = requested or 0.0, max([use.amount for use in uses if not use.failed], default=0.0)
     failed = max([use.amount for use in uses if use.failed], default=0.0)
@@ -178,7 +178,7 @@ def decide(
 
 
 def _too_few(uses: Sequence[Use], *, is_named: bool) -> Kept | None:
-    """Return why so many jobs lower nothing; None if they do."""
+    """Return why these jobs cannot lower a request; None if they can."""
     if not is_named:
         return "no application"
     if len(uses) < LEAST_JOBS:
@@ -188,9 +188,9 @@ def _too_few(uses: Sequence[Use], *, is_named: bool) -> Kept | None:
 
 
 def together(decisions: Mapping[Resource, Decision], uses: Mapping[Resource, Sequence[Use]]) -> float | None:
-    """Return the share of jobs that everything recommended is enough for; None without a recommendation that says.
+    """Return the share of jobs for which all recommendations are enough; None if unknown.
 
-    The product for independent resources, or what similar jobs show where they refute it.
+    The product for independent resources, or the share of similar jobs if they refute it.
     """
     changed = {resource: decision for resource, decision in decisions.items() if decision.amount is not None}
     shares = [decision.enough for decision in changed.values() if decision.enough is not None]
@@ -209,8 +209,8 @@ def together(decisions: Mapping[Resource, Decision], uses: Mapping[Resource, Seq
 def _after_failures(uses: Sequence[Use], asked: float, failed: float, largest: float) -> float:
     """Return the least amount to try after failures.
 
-    What failed and a quarter more, ``AGAIN`` times that for each of the latest jobs that failed with more than the
-    failed one before it; at most the request, unless that failed.
+    A quarter more than the failed amount, ``AGAIN`` times that for each of the latest jobs that failed with more than
+    the one before; at most the request, unless that failed.
     """
     raised = takewhile(
         lambda pair: pair[0].failed and pair[1].failed and pair[0].amount > pair[1].amount, pairwise(uses)
@@ -224,7 +224,7 @@ def _after_failures(uses: Sequence[Use], asked: float, failed: float, largest: f
 def _within_evidence(
     resource: Resource, asked: float, uses: Sequence[Use], amount: float, largest: float, *, has_failed: bool
 ) -> float:
-    """Limit what a forecast says by what similar jobs used: neither far beyond it, nor below what many used."""
+    """Limit a forecast by the use of similar jobs: neither far above it, nor below the use of many."""
     if resource == "runtime" and largest:
         amount = min(amount, LONGEST * largest)
     if not has_failed and (largest <= HALF * asked <= HALF * amount or amount > asked > 0.0):
@@ -242,7 +242,7 @@ def _fits(use: Use, amount: float) -> bool:
 
 
 def _share_within(uses: Sequence[Use], amount: float) -> float:
-    """Return the share of the jobs that this amount was enough for, where each burst counts once."""
+    """Return the share of jobs for which this amount was enough, each burst counting once."""
     beyond = [use.burst for use in uses if not _fits(use, amount)]
     if not beyond:
         return 1.0
@@ -268,12 +268,12 @@ def _upheld(amount: float, need: Need, uses: Sequence[Use], step: float) -> floa
 
 
 def _up(amount: float, step: float) -> float:
-    """Round up to a multiple of ``step``, but not for what a float lost."""
+    """Round up to a multiple of ``step``, ignoring rounding errors."""
     return math.ceil(amount / step - 1e-9) * step
 
 
 def refuted(within: float, jobs: int, stated: float) -> bool:
-    """Return whether ``within`` of so many jobs are too few to believe the ``stated`` share (binomial, one-sided).
+    """Return whether ``within`` of ``jobs`` are too few for the ``stated`` share (binomial, one-sided).
 
     A job that counts in part is not within.
 

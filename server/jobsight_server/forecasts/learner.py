@@ -58,7 +58,7 @@ _Key = TypeVar("_Key")
 _STILL_WAITING = select(jobs.c.id).where(jobs.c.id.in_(bindparam("runs", expanding=True)), WAITS)
 
 OF_ALL = "*"
-"""In place of the metric in the key of a user's last runs, the key of which is the user."""
+"""Replaces the metric in the key of a user's last runs."""
 
 AllJudged = dict[RunAndMetric, Judged]
 """The forecasts for each run and metric."""
@@ -215,7 +215,7 @@ class Learner:
         return judged
 
     def _forecast(self, job: ForecastJob, metric: str) -> PendingForecast:
-        """Return the forecast at submission, with what the decision asks for."""
+        """Return the forecast at submission, with the decided request."""
         profile, question = self._profile(job.cluster, metric), job.question
         forecast = profile.forecast_job(question)
         for resource in ASKED_FOR:
@@ -228,7 +228,7 @@ class Learner:
     def _asked_for(
         self, job: ForecastJob, resource: Resource, profile: Profile, forecast: PendingForecast
     ) -> float | None:
-        """Return what to request, or the request that is kept, in the unit of the forecast; None: its bound."""
+        """Return the decided or kept request, in the unit of the forecast; None: its bound."""
         question, last = job.question, self._last[job.cluster, job.user]
         per = question.processors or 1 if resource == "memory" else 1
         asked = (profile.requests.of(question) or 0.0) * per
@@ -248,7 +248,7 @@ class Learner:
         return last.decided((question.application, question.processors or 1, resource, asked), decided) / per or None
 
     def _learn_run(self, job: ForecastJob, observations: Mapping[str, Observation | None]) -> None:
-        """Learn the run for decisions; without a run time it has been learned, and its memory came late."""
+        """Learn the run for decisions; without a run time it was learned already, and its memory is a late value."""
         last, failed = self._last[job.cluster, job.user], job.failure and FAILED_METRIC[job.failure]
         used = {
             metric: found.value

@@ -318,9 +318,9 @@ def write_learned(
 
 
 def asked_for(bound: float | None, attempts: str | None) -> tuple[float, ...]:
-    """What was recommended to request at submission, and after that was too small; empty if nothing was known.
+    """Return the requests recommended at submission, one for each attempt; empty if unknown.
 
-    By these columns of ``profiles``.
+    From these columns of ``profiles``.
     """
     if bound is None:
         return ()

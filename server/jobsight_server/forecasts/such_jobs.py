@@ -24,7 +24,7 @@ from jobsight_server.storage.facts import facts_of
 from jobsight_server.storage.schema import jobs, outcomes, profiles
 
 CHECK = "jobsight-check"
-"""Name of the job that ``jobsight check`` submits, which is no evidence for any other."""
+"""Name of the job of ``jobsight check``, which is not evidence for other jobs."""
 
 LOOKED_AT = 200
 """Number of the user's last finished runs to search for similar jobs."""
@@ -38,7 +38,7 @@ _MEMORY, _RUNTIME = profiles.alias("memory"), profiles.alias("runtime")
 class SuchJob(NamedTuple):
     """A finished run: its request and its use, of the whole job; None where unknown.
 
-    ``job_id`` is empty for a report of a job that the log does not have: submitted, as far as known, when reported.
+    ``job_id`` is empty for a report of a job that is not in the log, with the report's time as submission.
     """
 
     run_id: int
@@ -71,9 +71,9 @@ class SuchJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SuchJobs:
-    """``runs`` that are similar to a job of so many ``processors``, the latest first, and what each used of a resource.
+    """``runs`` similar to a job of ``processors``, the latest first, and their use of each resource.
 
-    Where only some of them asked for address space, there is no use of memory to go by.
+    If only some of them requested address space, their memory is not comparable.
     """
 
     runs: Sequence[SuchJob]
@@ -82,17 +82,17 @@ class SuchJobs:
 
     @property
     def jobs(self) -> int:
-        """Return how many there are."""
+        """Return the number of runs."""
         return len(self.runs)
 
     @property
     def with_memory(self) -> int:
-        """Return how many have measured memory."""
+        """Return the number of runs with measured memory."""
         return sum(run.memory_bytes is not None for run in self.runs)
 
     @property
     def memory_bytes(self) -> float | None:
-        """Return the most memory that one used."""
+        """Return the largest memory used."""
         return max((run.memory_bytes for run in self.runs if run.memory_bytes is not None), default=None)
 
     @property
@@ -108,11 +108,11 @@ class SuchJobs:
 
     @property
     def memory_is_virtual(self) -> bool:
-        """Return whether the memory that the last of them asked for was address space."""
+        """Return whether the last of them requested address space."""
         return bool(self.runs and self.runs[0].memory_is_virtual)
 
     def ran_out(self, of: Failure) -> int:
-        """Return how many ran out of memory or time, and would have used more."""
+        """Return the number that ran out of memory or time, and would have used more."""
         return sum(run.failure == of for run in self.runs)
 
 
@@ -123,7 +123,7 @@ def such_jobs(runs: Sequence[SuchJob], question: Question, processors: int) -> S
     """
     runs = of_application(runs, question.application)
     alike = [run for run in runs if run.processors == processors]
-    # One that ran out counts even without a measurement: its user reads why more is recommended.
+    # A run that ran out counts even without a measurement: it explains a higher recommendation.
     found = [run for run in alike or runs if run.failure or (run.memory_bytes, run.runtime_s) != (None, None)]
     uses = _uses(found, processors)
     if len({bool(run.memory_is_virtual) for run in found if run.memory_bytes is not None}) > 1:
@@ -132,7 +132,7 @@ def such_jobs(runs: Sequence[SuchJob], question: Question, processors: int) -> S
 
 
 def _uses(runs: Sequence[SuchJob], processors: int) -> dict[Resource, list[Use]]:
-    """Return what each run used, or had when it ran out of it: memory for at least as many processors as its own."""
+    """Return each run's use, or its limit if it ran out; memory for at least as many processors as its own."""
     memory: list[Use] = []
     runtime: list[Use] = []
     for run, burst in zip(runs, _bursts(runs), strict=True):
@@ -238,7 +238,7 @@ def _reported(row: Row[Any]) -> SuchJob:
 
 
 def reported_run(question: Question, metric: str, value: float, at: float, *, failed: bool) -> SuchJob:
-    """Return the run of a report: what it needed, per processor for memory, or had when it ``failed``."""
+    """Make the run of a report: its need, per processor for memory, or its limit when it ``failed``."""
     count = question.processors or 1
     amounts = {metric: value * (count if metric == "memory" else 1)}
     used, given = ({}, amounts) if failed else (amounts, {})
@@ -265,7 +265,7 @@ def reported_run(question: Question, metric: str, value: float, at: float, *, fa
 
 
 def finished_run(job: ForecastJob, used: Mapping[str, float]) -> SuchJob:
-    """Return the run of a job that has ended and ``used`` this by metric, as ``last_runs`` reads it later."""
+    """Make the run of an ended job with its use by metric, equal to that of ``last_runs``."""
     count, memory = job.question.processors or 1, used.get("memory")
     given = job.given_memory_bytes
     return SuchJob(
@@ -283,28 +283,28 @@ def finished_run(job: ForecastJob, used: Mapping[str, float]) -> SuchJob:
     )
 
 
-_KEPT = SuchJob._fields.index("job_id")  # the fields before decide which runs are similar, and what they used
+_KEPT = SuchJob._fields.index("job_id")  # the fields before decide which runs are similar, and their use
 
 
 STANDING_AT_MOST = 20
-"""Decisions that are kept for a user."""
+"""Decisions kept for a user."""
 
-NEWS = 5  # 1 / share; a decision is made again when such a share of its similar jobs is new
+NEWS = 5  # 1 / share; a decision is made again once this share of its similar jobs is new
 
 Decided = tuple[str | None, int, Resource, float]
-"""Application, processors, resource and requested amount that were decided on."""
+"""Subject of a decision: application, processors, resource and requested amount."""
 
 
 class LastRuns:
-    """A user's last runs as far as they have been learned, and the decisions that stand until there is news.
+    """A user's last learned runs, and the decisions that are still valid.
 
-    That is a fifth more runs of the application, or one that failed or used more than was decided.
+    A decision is valid until a fifth more runs of the application, or one that failed or used more than decided.
     """
 
     def __init__(self, state: tuple[Sequence[Any], Sequence[Any]] = ((), ())) -> None:
         runs, standing = state
         self._runs = [SuchJob(*row) for row in runs]  # the latest first
-        # The amount, and how many more runs it stands.
+        # The amount, and the number of further runs for which it is valid.
         self._standing: dict[Decided, tuple[float, int]] = {tuple(key): (amount, n) for *key, amount, n in standing}
         self._similar: dict[tuple[str | None, int], SuchJobs] = {}
         self._is_changed = False
@@ -330,7 +330,7 @@ class LastRuns:
         return found
 
     def decided(self, of: Decided, decide: Callable[[], tuple[float, int]]) -> float:
-        """Return the amount that stands, or what ``decide`` returns: the amount and the number of similar jobs."""
+        """Return the valid amount, or that of ``decide``, which returns it with the number of similar jobs."""
         if of not in self._standing:
             amount, similar = decide()
             self._standing[of] = amount, max(1, similar // NEWS)
@@ -340,7 +340,7 @@ class LastRuns:
         return self._standing[of][0]
 
     def changed_state(self) -> tuple[list[Any], list[Any]] | None:
-        """Return the state to make it again from; None if nothing changed since the last call."""
+        """Return the state, from which it can be restored; None if unchanged since the last call."""
         is_changed, self._is_changed = self._is_changed, False
         if not is_changed:
             return None
