@@ -90,6 +90,15 @@ def test_readings_of_the_run_that_follows_are_not_the_first_ones(client: FlaskCl
     assert first["nodes"][0]["own"]["time"] == [1000.0, 1010.0, 1020.0]
 
 
+def test_regions_of_two_runs_have_names_of_their_own(client: FlaskClient, sqlite_engine: Engine) -> None:
+    plant(sqlite_engine)
+    with sqlite_engine.begin() as connection:
+        connection.execute(text("UPDATE jobs SET state = 'requeued', \"end\" = 1024"))
+        make.job(connection, cluster="c", start=1025.0, end=1040.0)
+    regions = re.findall(r'role="region" aria-label="([^"]*)"', client.get("/job?cluster=c&name=1").text)
+    assert len(regions) == len(set(regions)) > 2
+
+
 def test_the_page_compares_request_reservation_forecast_and_use(client: FlaskClient, sqlite_engine: Engine) -> None:
     plant(sqlite_engine)
     page = client.get("/job?cluster=c&name=1").text

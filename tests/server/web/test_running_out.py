@@ -91,6 +91,13 @@ def test_now_its_page_the_job_the_metrics_and_the_mail_say_the_same(client: Flas
     assert "runs out of memory with a chance of" in wrong[1]
 
 
+def test_a_job_over_a_limit_that_nothing_enforces_is_over_for_some_time(client: FlaskClient, engine: Engine) -> None:
+    with engine.begin() as connection:
+        connection.execute(insert(schema.jobs), [job(104, "full", NOW - 6 * HOUR)])
+    for path in ("/", "/job?cluster=alpha&name=104.s"):
+        assert ">over for 2 h</td>" in client.get(path).text, path
+
+
 @pytest.mark.storage
 def test_outlooks_follow_what_is_learned_and_go_with_their_jobs(client: FlaskClient, engine: Engine) -> None:
     assert refresh_outlooks(engine, ForecastConfig()) == 0
