@@ -93,7 +93,9 @@ def test_the_overview_keeps_names_and_explanations_apart(capsys: pytest.CaptureF
         (["simulate", "--load", "80%"], "argument --load: '80%' is not a number; give one such as 0.8 or 60"),
         (["match", "--deadline", "soon", "x"], "argument --deadline: 'soon' is not a number; give one such as"),
         (["quarantine", "retry", "--wait", "long"], "argument --wait: 'long' is not a number"),
-        (["backtest", "x", "--coverage", "95%"], "argument --coverage: 95% is not a fraction above 0 and below 1"),
+        (["backtest", "x", "--coverage", "95%"], "argument --coverage: '95%' is not a number"),
+        (["backtest", "x", "--coverage", "95"], "argument --coverage: 95 is not a fraction above 0 and below 1"),
+        (["adjust", "--trial", "nan"], "argument --trial: nan is not a fraction above 0 and below 1"),
     ],
 )
 def test_what_is_no_number_is_said_in_plain_words(

@@ -47,3 +47,15 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text[:_SHOWN]!r} is not a number; give one such as 0.8 or 60") from None
+
+
+def fraction(text: str) -> float:
+    """Return the fraction in an argument.
+
+    Raises:
+        argparse.ArgumentTypeError: it is not above 0 and below 1.
+    """
+    share = _number(text)
+    if not 0.0 < share < 1.0:
+        raise argparse.ArgumentTypeError(f"{text} is not a fraction above 0 and below 1, such as 0.95")
+    return share

@@ -19,6 +19,7 @@ from jobsight_server.adjust.slurm import Slurm
 from jobsight_server.adjust.trial import SEED, Trial
 from jobsight_server.command_line.answers import print_json, reading
 from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
+from jobsight_server.command_line.help_text import fraction
 from jobsight_server.command_line.tables import table_of
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.queries.changes import Effect, TrialReport, trial_report
@@ -46,10 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     report = "compare the jobs that a trial has changed with those that it left alone"
     act.add_argument("--report", action="store_true", help=report)
     trial = "change this share of the jobs, chosen at random, and leave the others; --report compares them"
-    parser.add_argument("--trial", type=float, metavar="SHARE", help=trial)
+    parser.add_argument("--trial", type=fraction, metavar="SHARE", help=trial)
     parser.add_argument("--seed", default=SEED, metavar="TEXT", help=f"seed of the trial's draw (default: {SEED})")
     level = "confidence level of the intervals of --report (default: 0.95)"
-    parser.add_argument("--level", type=float, default=0.95, metavar="SHARE", help=level)
+    parser.add_argument("--level", type=fraction, default=0.95, metavar="SHARE", help=level)
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -58,8 +59,6 @@ def run(args: argparse.Namespace) -> int:
         return _report(args)
     if args.scheduler is None:
         raise UserError("give --scheduler slurm or pbs: its commands list and change the jobs")
-    if args.trial is not None and not 0 < args.trial < 1:
-        raise UserError(f"--trial {args.trial:g} is not a share; give one such as 0.5")
     if args.trial is not None and args.undo is not None:
         raise UserError("--trial and --undo exclude each other")
     settings = settings_of(args)
@@ -169,8 +168,6 @@ def _record(result: Result) -> dict[str, Any]:
 
 
 def _report(args: argparse.Namespace) -> int:
-    if not 0 < args.level < 1:
-        raise UserError(f"--level {args.level:g} is not a share; give one such as 0.95")
     with reading(args) as (connection, _):
         report = trial_report(connection, args.seed, args.cluster, args.level)
     if not any(arm.assigned for arm in report.arms):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.evaluation.jobs import PROTOCOLS
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.question import OBJECTIVES
+from jobsight_server.command_line.help_text import fraction
 from jobsight_server.command_line.trace_argument import add_trace, read_jobs
 from jobsight_server.commands.backtest_report import show
 from jobsight_server.storage.errors import UserError
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--coverage",
-        type=_share,
+        type=fraction,
         default=0.95,
         metavar="FRACTION",
         help="target fraction of jobs that stay within their bound (default: 0.95)",
@@ -108,13 +108,3 @@ def _check_plot(file: Path) -> None:
         raise UserError(f"--plot {file}: plots are SVG; name it {file.with_suffix('.svg').name}")
     if not file.parent.is_dir():
         raise UserError(f"--plot {file}: there is no directory {file.parent}; create it first")
-
-
-def _share(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = math.nan
-    if not 0.0 < share < 1.0:
-        raise argparse.ArgumentTypeError(f"{text} is not a fraction above 0 and below 1, such as 0.95")
-    return share

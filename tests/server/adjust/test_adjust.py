@@ -191,7 +191,6 @@ def test_only_jobs_of_known_form_and_chosen_users_are_touched(site: Any) -> None
     [
         (("--scheduler", "slurm"), "the accounting of alpha is of pbspro"),
         (("--cluster", "beta"), "no [[adjust]] table for cluster 'beta'; there is one for alpha"),
-        (("--trial", "2"), "--trial 2 is not a share"),
         (("--trial", "0.5", "--undo"), "exclude each other"),
     ],
 )
