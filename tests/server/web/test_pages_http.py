@@ -68,7 +68,6 @@ def test_rejections_have_titles_and_examples_without_content(client: FlaskClient
     page = client.get("/rejected").text
     for title in REJECTIONS.values():
         assert f'<th scope="row">{title}</th>' in page
-        assert f'<th scope="row">{title}</th>' in client.get("/trust").text
     assert '<td class="num">kept by its agent</td>' in page
     assert "jobsight quarantine retry" not in page  # there is nothing to take in again
     with sqlite_engine.begin() as connection:
