@@ -195,7 +195,7 @@ KEPT: dict[Kept, str] = {
     "no application": "the job has no name, so similar jobs are unknown",
     "few jobs": "fewer than 5 similar jobs have been measured",
     "one burst": "the similar jobs were submitted together",
-    "forecast higher": "by the forecast such a job may need more",
+    "forecast higher": "the forecast allows for a higher need",
     "enough requested": "no similar job came near it",
     "as requested": "similar jobs need as much",
 }

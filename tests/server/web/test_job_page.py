@@ -102,7 +102,7 @@ def test_regions_of_two_runs_have_names_of_their_own(client: FlaskClient, sqlite
 def test_the_page_compares_request_reservation_forecast_and_use(client: FlaskClient, sqlite_engine: Engine) -> None:
     plant(sqlite_engine)
     page = client.get("/job?cluster=c&name=1").text
-    table = page.partition("<h2>Asked, given, used, recommended</h2>")[2]
+    table = page.partition("<h2>Requested, allocated, used, recommended</h2>")[2]
     memory = re.search(r'<tr><th scope="row">Memory</th>.*?</tr>', table, re.DOTALL)
     assert memory is not None
     # 4 processors: 1.5 GiB used, 1 forecast, 1.25 reserved, 4 requested.

@@ -98,7 +98,7 @@ def test_whole_nodes_are_answered_by_what_was_asked_for(served: Any) -> None:
     client = served.person()
     profile = (
         client.get("/job?cluster=gamma&name=7")
-        .text.partition("<h2>Asked, given, used, recommended</h2>")[2]
+        .text.partition("<h2>Requested, allocated, used, recommended</h2>")[2]
         .partition("</table>")[0]
     )
     assert "505 MiB" in profile, "of the one processor asked for, not of the eight that it held"
