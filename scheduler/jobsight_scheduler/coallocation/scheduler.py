@@ -67,14 +67,13 @@ class Scheduler:
         self._placement = placement
         self._ask_again = ask_again and placement.asks
         self._clusters = requests.clusters
-        # Jobs of more processors are spread although the placement spreads none.
-        self._spread_above = NEVER if placement.spreads else requests.clusters.largest
+        # Jobs of more processors may be spread; if the placement spreads none, they have to be.
+        self._spread_above = 0 if placement.spreads else requests.clusters.largest
         self._processors = requests.processors
         self._estimate_s = requests.estimate_s
         self.free = list(requests.clusters.processors)
         self._theta, self._uplink_bps = theta, requests.clusters.uplink_bps
         self._spare_bps = [theta * capacity for capacity in self._uplink_bps]
-        self._spreads = placement.spreads or max(requests.processors, default=0) > requests.clusters.largest
         self._front: list[int] = []  # the first of the queue, in order
         self._back: deque[int] = deque()
         self._bandwidth_bps: dict[int, float] = {}  # expected, of jobs that have not ended
@@ -156,7 +155,9 @@ class Scheduler:
     def _place(
         self, processors: int, bandwidth_bps: float, free: Sequence[int], spare_bps: Sequence[float]
     ) -> Allocation | None:
-        place = naive if processors > self._spread_above else self._placement.place
+        if processors > (sum(free) if processors > self._spread_above else max(free)):
+            return None
+        place = naive if processors > self._spread_above > 0 else self._placement.place
         return place(processors, bandwidth_bps, free, spare_bps)
 
     def _where(self, job: int) -> Allocation | None:
@@ -168,13 +169,13 @@ class Scheduler:
         front, shadow = self._front, self._shadow_s
         begun: list[SpreadStart] = []
         taken: list[int] = []
-        most = self._most()
+        largest, most = max(self.free), sum(self.free)
         nowhere: set[tuple[int, float]] = set()  # requests that found no place since the last start,
         in_the_way: set[tuple[int, float]] = set()  # or one until after the head is to start
         for i in range(first, len(front)):
             job = front[i]
             need = processors[job]
-            if need > most:
+            if need > (most if need > self._spread_above else largest):
                 if not most:
                     break
                 continue
@@ -191,16 +192,12 @@ class Scheduler:
                 begun.append((job, allocation))
                 taken.append(i)
                 self._start(now, job, allocation)
-                most = self._most()
+                largest, most = max(self.free), sum(self.free)
                 nowhere.clear()
                 in_the_way.clear()
         for i in reversed(taken):
             del front[i]
         return begun
-
-    def _most(self) -> int:
-        """Return the largest number of processors with which a job may start now."""
-        return sum(self.free) if self._spreads else max(self.free)
 
     def _beside(self, head: int, job: int, allocation: Allocation) -> bool:
         """Return whether the head fits beside the job at its reserved time; if so, update its placement."""
@@ -237,7 +234,7 @@ class Scheduler:
                 free[cluster] += count
             for link, rate in booked:
                 spare[link] += rate
-            if found == NEVER and self._place(need, bandwidth_bps, free, spare) is not None:
+            if found > end and self._place(need, bandwidth_bps, free, spare) is not None:
                 found = end
         self._shadow_s = found
 

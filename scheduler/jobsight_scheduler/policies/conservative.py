@@ -110,11 +110,11 @@ class Conservative(Policy):
         self.wake_s = self.agenda[0][0] if self.agenda else NEVER
 
     def _compress(self, now: float, opened: float, changed: Iterable[int]) -> list[int]:
-        plan, queue, estimate = self.plan, self.queue, self.estimate_s
+        move, queue, estimate = self.plan.move, self.queue, self.estimate_s
         begun: list[int] = []
         moved_until = -1.0
         for job, (old, number, where) in list(queue.items()):
-            moved = plan.move(now, job, old, where, opened, job in changed)
+            moved = move(now, job, old, where, opened, job in changed)
             if moved is None:
                 continue
             if moved != (old, where):

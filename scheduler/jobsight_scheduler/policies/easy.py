@@ -23,6 +23,7 @@ class Easy(Policy):
     def __init__(self, requests: JobRequests) -> None:
         super().__init__(requests)
         machine = self.machine
+        self.learns = machine.learns
         key = self._place if machine.learns else None
         self.queue = BlockQueue(self.processors, self.estimate_s, key, machine.kinds, len(machine.room()))
         self.returns: dict[int, int] = {}  # job -> number of its last return; the latest is first in the queue
@@ -30,9 +31,10 @@ class Easy(Policy):
 
     def submitted(self, now: float, job: int) -> Sequence[int]:
         machine, queue = self.machine, self.queue
-        if machine.learns:
+        if self.learns:
             machine.arrive(job)
-        if machine.expected and machine.expected[0][0] <= now:
+        expected = machine.expected
+        if expected and expected[0][0] <= now:
             machine.expire(now)
             queue.add(job)
             return self._pass(now)
@@ -53,7 +55,7 @@ class Easy(Policy):
     def ended(self, now: float, job: int) -> Sequence[int]:
         machine = self.machine
         machine.end(now, job)
-        if machine.learns:
+        if self.learns:
             for other in machine.learned(job):
                 self.queue.touch(other)
         return self._pass(now) if self.queue.blocks[0] else ()

@@ -30,38 +30,25 @@ class FreeProcessors(Plan[int, int]):
         raise ValueError(f"{need} processors are more than the machine has")
 
     def move(self, now: float, job: int, old: float, where: int, opened: float, must: bool) -> tuple[float, int] | None:
-        length = self.estimate_s[job]
-        new = self._earlier(now, old, where, length, opened)
-        if new >= old:
+        free, length = self.free, self.estimate_s[job]
+        new = until = old  # from then on, the job keeps its own processors
+        for i, when in enumerate(self.times):
+            if when >= until:
+                break
+            if free[i] < where:
+                if when >= opened:
+                    return None
+                new = until = old
+            elif new == old:
+                if when >= opened:
+                    return None
+                new = when if i else now
+                until = new + length if new + length < old else old
+        if new == old:
             return None
-        self.take(new, min(new + length, old), where)
+        self.take(new, until, where)
         self.give(max(new + length, old), old + length, where)
         return new, where
-
-    def _earlier(self, now: float, old: float, need: int, length: float, opened: float) -> float:
-        """Return the earliest time slot before ``old`` for a job that keeps its own processors from there on; ``old``
-        if none.
-        """
-        free, times = self.free, self.times
-        start = old
-        for i, left in enumerate(free):
-            when = times[i]
-            if when >= old:
-                break
-            if left < need:
-                if when >= opened:
-                    return old
-                start = old
-            elif start == old:
-                if when >= opened:
-                    return old
-                start = when if i else now
-                end = start + length
-                if i + 1 == len(free) or times[i + 1] >= end:
-                    return start
-            elif i + 1 == len(free) or times[i + 1] >= end:
-                return start
-        return start
 
     def take(self, start: float, end: float, where: int) -> None:
         free = self.free
