@@ -63,7 +63,7 @@ class Heuristics:
         bound = float(self._worth[(self._worth > 0.0) & self._eligibility.possible(self._candidates)].sum())
         return Incumbent(dict(self._packing.placed), self._value(), "greedy", bound)
 
-    def relaxed(self, best: Incumbent, classes: Sequence[Sequence[int]]) -> Incumbent:
+    def by_types(self, best: Incumbent, classes: Sequence[Sequence[int]]) -> Incumbent:
         """Match in the order of worth beyond cost, with all resources of a type as one."""
         possible = self._eligibility.possible(self._candidates)
         worth = np.where(possible, self._worth, 0.0)
@@ -71,11 +71,16 @@ class Heuristics:
         if relaxed is None:
             return best
         bound, margins = relaxed
-        self._order = np.where(possible & (self._worth > 0.0), margins, -np.inf)
+        best = replace(best, bound=min(best.bound, bound))
+        return self.relaxed(best, np.where(possible, margins, -np.inf), self._prefer)
+
+    def relaxed(self, best: Incumbent, order: Floats, score: Score) -> Incumbent:
+        """Match in the order of a relaxation."""
+        self._order = np.where(self._worth > 0.0, order, -np.inf)
         jobs = [job for job in np.argsort(-self._order, kind="stable").tolist() if np.isfinite(self._order[job])]
         self._packing = Packing(self._eligibility, self._candidates)
-        greedy(self._packing, jobs, self._prefer or aligned(self._packing))
-        return self._better(replace(best, bound=min(best.bound, bound)), "relaxation")
+        greedy(self._packing, jobs, score or aligned(self._packing))
+        return self._better(best, "relaxation")
 
     def searched(self, best: Incumbent, target: float, until: float, rng: np.random.Generator) -> Incumbent:
         """Exchange some placed jobs for others, up to ``target`` or the time ``until``; undo each worse result."""

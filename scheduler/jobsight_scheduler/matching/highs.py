@@ -22,7 +22,7 @@ _OPTIONS = {"output_flag": False, "threads": 1, "parallel": "off", "mip_rel_gap"
 class Solved:
     """``values`` of the columns and ``bound`` on the objective, each None if not found.
 
-    ``duals`` of the rows are those of a program without whole columns.
+    ``duals`` of the rows are those of a relaxation.
     """
 
     values: Floats | None
@@ -79,10 +79,11 @@ class HighsProgram:
         clock: Clock,
         until: float,
         start: Floats | None = None,
+        is_relaxed: bool = False,
     ) -> Solved:
         """Optimise ``costs`` from the known solution ``start``; return the best solution at ``until``.
 
-        ``clock`` is read while HiGHS runs.
+        ``clock`` is read while HiGHS runs. With ``is_relaxed``, no column has to be whole.
         """
         left = until - clock()
         if left <= 0.0:
@@ -90,6 +91,7 @@ class HighsProgram:
         highs = self.highs
         highs.clearSolver()
         highs.setOptionValue("time_limit", highs.getRunTime() + _WALL * left)
+        highs.setOptionValue("solve_relaxation", is_relaxed)
         highs.changeColsCost(self.columns, np.arange(self.columns, dtype=np.int32), costs)
         highs.changeObjectiveSense(highspy.ObjSense.kMaximize if is_max else highspy.ObjSense.kMinimize)
         if start is not None:
@@ -107,8 +109,11 @@ class HighsProgram:
         info, solution = highs.getInfo(), highs.getSolution()
         is_optimal = highs.getModelStatus() == highspy.HighsModelStatus.kOptimal
         values = np.array(solution.col_value)
+        if is_relaxed and is_optimal:
+            return Solved(values, info.objective_function_value, True, np.array(solution.row_dual))
+        if is_relaxed:
+            return Solved(None, None, False)
         is_feasible = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
         # Without a whole column, HiGHS sees a linear program.
         bound = info.mip_dual_bound if self._has_whole else info.objective_function_value
-        duals = np.array(solution.row_dual) if is_optimal and not self._has_whole else None
-        return Solved(values if is_feasible else None, bound if np.isfinite(bound) else None, is_optimal, duals)
+        return Solved(values if is_feasible else None, bound if np.isfinite(bound) else None, is_optimal)

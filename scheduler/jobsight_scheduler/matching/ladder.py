@@ -13,6 +13,7 @@ from jobsight_scheduler.matching.check import STATUSES, Answer, Match, Objective
 from jobsight_scheduler.matching.eligibility import job_classes
 
 from .check import faults
+from .columns import Floats, Integers
 from .eligibility import Eligibility
 from .heuristics import Heuristics, Incumbent, preferred
 from .highs import Clock, Solved
@@ -27,6 +28,8 @@ log = logging.getLogger(__name__)
 DEADLINE_S = 1.0
 RUNGS = ("greedy", "relaxation", "search", "integer")
 
+RELAXED_AT_MOST = 40_000  # columns; beyond, the relaxation has all resources of a type as one
+
 SMALL = 2_000  # columns of the largest program for HiGHS, which comes before search then
 
 _SOLVING = 0.85  # of the deadline; the rest is for check and reasons
@@ -35,7 +38,7 @@ PROVEN = 1e-6  # a value this close to its bound, as a share of it, is good enou
 
 DOUBT = 1e-9  # error of a bound, as a share of it, since solvers compute in floating point
 
-_PROVING = 0.7  # of the time left, for HiGHS before search
+_PROVING = 0.9  # of the time left, for HiGHS before search
 
 
 def match(problem: Problem, *, clock: Clock, deadline_s: float = DEADLINE_S, rungs: Sequence[str] = RUNGS) -> Answer:
@@ -130,7 +133,7 @@ class _Run:
             "greedy": lambda: self._take(ladder.greedy()),
             # From the result of greedy matching, HiGHS takes longer to prove it.
             "integer": lambda: self._integer(form, self._part(_PROVING, until), is_started=False),
-            "relaxation": lambda: self._take(ladder.relaxed(self.best, self._classes)),
+            "relaxation": lambda: self._relax(form, ladder, until),
             "search": lambda: self._take(ladder.searched(self.best, self._target(form), until, self._rng)),
         }
         for name, climb in steps.items():
@@ -149,6 +152,23 @@ class _Run:
 
     def _take(self, best: Incumbent) -> None:
         self.best = best
+
+    def _relax(self, form: LinearForm, ladder: Heuristics, until: float) -> None:
+        """Match by a relaxation: with each resource where it matters which ones a job gets, else by types."""
+        if form.x is None or self._size > RELAXED_AT_MOST:
+            self.best = ladder.by_types(self.best, self._classes)
+            return
+        program = self._built()
+        relaxed = program.solve(program.costs(form), True, self._clock, until, is_relaxed=True)
+        if relaxed.values is None or relaxed.bound is None:
+            return
+        self.best = replace(self.best, bound=min(self.best.bound, relaxed.bound + form.constant))
+        matched, chosen = program.spread(relaxed.values)
+
+        def score(number: int, resources: Integers) -> Floats:
+            return -chosen[number][np.searchsorted(self.candidates[number], resources)]
+
+        self.best = ladder.relaxed(self.best, matched, score)
 
     def _part(self, share: float, until: float) -> float:
         """Return the end of this share of the time until then."""

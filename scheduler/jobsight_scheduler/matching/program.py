@@ -92,6 +92,20 @@ class Program(HighsProgram):
                 found[job] = tuple(chosen[position::matched] for chosen in dealt)
         return found
 
+    def spread(self, values: Floats) -> tuple[Floats, list[Floats]]:
+        """Return how far a relaxed solution matches each job (jobs,), and each dependency on each candidate.
+
+        All jobs of a class have equal shares.
+        """
+        matched = np.zeros(len(self._eligibility.problem.jobs))
+        chosen: list[Floats] = [np.empty(0)] * len(self._eligibility.dependencies)
+        for at, jobs in enumerate(self.classes):
+            matched[jobs] = values[at] / len(jobs)
+            for job in jobs:
+                for index, number in enumerate(self._eligibility.numbers[job]):
+                    chosen[number] = values[self._x[self._eligibility.numbers[jobs[0]][index]]] / len(jobs)
+        return matched, chosen
+
     def exclude(self, values: Floats) -> bool:
         """Exclude a solution that exceeds capacities by less than HiGHS's tolerance; whether there is such a capacity.
 
@@ -275,7 +289,7 @@ def relaxed_by_type(
     by_kind = np.array(shares).reshape(len(shares), len(worth))
     rows, columns = np.nonzero(by_kind[:, first])
     program.at_most(rows, columns, by_kind[:, first][rows, columns], np.ones(len(shares)))
-    solved = program.solve(worth[first], True, clock, until)
+    solved = program.solve(worth[first], True, clock, until, is_relaxed=True)
     if solved.duals is None:
         return None
     prices = np.maximum(solved.duals, 0.0)
