@@ -45,8 +45,8 @@ LONGEST = 1.25
 """Limit of a recommended run time, as a multiple of the longest similar run."""
 
 MANY = 20
-"""With fewer similar jobs, requests stay at least ``LONGEST`` times the largest use: the next job may exceed that more
-often than forecast."""
+"""With fewer similar jobs, requests stay at least ``LONGEST`` times the largest use, with fewer bursts at least that
+use: the next job may exceed it more often than forecast."""
 
 NEAR = 0.9
 """Share of a time limit that a similar job must have reached for a longer limit; for more memory, it must have used
@@ -129,7 +129,7 @@ def decide(
     """Decide by the ``uses`` of similar jobs, the latest first, and the forecast ``need``, made when it is needed.
 
     The amount is a multiple of ``step`` and at most ``most``. A job of an unknown application, not ``is_named``, may
-    differ from all others of its user: its request is the better evidence.
+    differ from all others of its user: its request, if any, is the better evidence.
     """
     asked, largest = requested or 0.0, max([use.amount for use in uses if not use.failed], default=0.0)
     failed = max([use.amount for use in uses if use.failed], default=0.0)
@@ -139,7 +139,7 @@ def decide(
 
     if not uses:
         return kept("not measured")
-    few = _too_few(uses, is_named=is_named)
+    few = _too_few(uses, is_named=is_named or not asked)
     if few and asked and not failed and largest <= asked:
         return kept(few)
     need = need() if callable(need) else need
@@ -155,8 +155,8 @@ def decide(
         amount = max(amount, largest)
     elif not need.by_facts:
         amount = _upheld(amount, need, uses[:LOOKED_AT], step)
-        if len(uses) < MANY:
-            amount = max(amount, min(asked, LONGEST * largest))
+        if len({use.burst for use in uses}) < MANY:
+            amount = max(amount, min(asked, largest * (LONGEST if len(uses) < MANY else 1.0)))
     is_too_little = max(largest, failed) >= NEAR * asked if resource == "runtime" else max(largest, least) > asked
     if amount > asked > 0.0 and not (is_too_little or need.by_facts):
         return kept("enough requested")

@@ -28,3 +28,19 @@ def test_what_twenty_similar_jobs_used_is_enough() -> None:
     need = Need(310.0, [(310.0, 0.95), (500.0, 0.99)])
     assert decide("memory", 1000.0, uses, need, 1.0).amount == 310.0
     assert decide("memory", 1000.0, uses[1:], need, 1.0).amount == 375.0
+
+
+def test_a_burst_is_one_observation_however_many_jobs_it_has() -> None:
+    need = Need(310.0, [(310.0, 0.99)])
+    two_bursts = [Use(300.0 + (number == 5), number // 50) for number in range(100)]
+    two_bursts[70] = Use(500.0, 1)
+    assert decide("memory", 1000.0, two_bursts, need, 1.0).amount == 500.0
+    single = [Use(use.amount, number) for number, use in enumerate(two_bursts)]
+    assert decide("memory", 1000.0, single, need, 1.0).amount == 310.0
+
+
+def test_without_a_request_and_a_name_one_large_job_does_not_decide_for_all_others() -> None:
+    uses = [Use(5000.0 if number == 60 else 300.0, number) for number in range(100)]
+    need = Need(310.0, [(310.0, 0.97)])
+    assert decide("memory", None, uses, need, 1.0, is_named=False).amount == 310.0
+    assert decide("memory", 6000.0, uses, need, 1.0, is_named=False).kept == "no application"
