@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
+import random
 import re
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, update
+from sqlalchemy import delete, func, insert, select, update
 from tests import make
 
 from jobsight_server.accounting.amounts import time_text
+from jobsight_server.adjust.plan import Needs
+from jobsight_server.adjust.present import PresentJob
 from jobsight_server.advice.words import KEPT
 from jobsight_server.cli import main
-from jobsight_server.forecasts import rebuild
+from jobsight_server.forecasts import AnswerReader, ForecastConfig, rebuild
 from jobsight_server.forecasts.decision import Kept
+from jobsight_server.forecasts.reader import asked_for
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.totals import count_again
 from jobsight_server.storage import schema
@@ -248,6 +253,22 @@ SITES: dict[
 }
 
 
+def generated(seed: int) -> dict[str, Any]:
+    """Jobs, bursts, a request and a kill as they may come."""
+    draw = random.Random(seed)
+    count, middle = draw.choice([1, 3, 5, 8, 19, 20, 40, 110]), draw.choice([20, 300, 3000])
+    used = [round(middle * (1.0 + draw.choice([0.0, 0.1, 1.0]) * draw.random())) for _ in range(count)]
+    asked = draw.choice([None, 0.6, 0.9, 1.0, 1.2, 3.0, 40.0])
+    killed = draw.choice([None, None, 0.8, 1.0, 1.5])
+    request = None if asked is None else max(1, round(asked * max(used)))
+    return {
+        "used": used,
+        "asked": request,
+        "burst": draw.choice([1, 1, 4, count]),
+        "killed": None if killed is None or request is None else min(round(killed * max(used)), request),
+    }
+
+
 REASONS: dict[str, Kept] = {"new": "few jobs", "one burst": "one burst", "tight": "enough requested"}
 
 
@@ -264,6 +285,29 @@ def plant_site(served: Any, used: list[int], asked: int | None, burst: int = 1, 
             failed = {"failure": "memory", "exit_status": 137, "used_memory_bytes": None}
             given = {"requested_memory_bytes": killed * MIB, "asked_memory_bytes": asked and asked * MIB}
             run(connection, len(used), **request | failed | given)
+
+
+def check_waiting(served: Any, job: dict[str, Any], memory_bytes: int | None) -> None:
+    """Of such a job that waits, and may start at any time, `jobsight adjust` and `/forecasts` say the same."""
+    columns = {name: job[name] for name in ("cluster", "user", "application", "queue", "account", "group")}
+    asked = {"requested_memory_bytes": memory_bytes, "requested_walltime_s": 36_000.0}
+    with served.engine.begin() as connection:
+        last = connection.scalar(select(func.max(schema.jobs.c.end))) or T0
+        row = make.job_row("w1", name="solve", state="queued", processors=2, profiled=False, **columns | asked, id=9999)
+        connection.execute(insert(schema.jobs).values(row | {"start": last + 1.0, "submitted": last + 1.0}))
+    reader = AnswerReader(served.engine, ForecastConfig())
+    present = PresentJob("w1", "kim", last + 1.0, None)
+    with served.engine.connect() as connection:
+        known = Needs(connection, reader, "gamma", {"w1": present}).of(present)
+    (run,) = served.client("scheduler").post("/api/v1/forecasts", json={"ids": ["w1"]}).json["runs"]
+    bounds = {one["metric"]: one["bound"] for one in run["forecasts"]}
+    with served.engine.begin() as connection:
+        connection.execute(delete(schema.jobs).where(schema.jobs.c.id == 9999))
+    assert known is not None
+    for resource, bound in (("memory", bounds["memory"] * 2), ("runtime", bounds["runtime"])):
+        of = known["memory" if resource == "memory" else "runtime"]
+        assert bound == pytest.approx(of.recommended or of.request or bound), resource
+        assert of.attempts[0] == pytest.approx(bound)
 
 
 def amounts(served: Any, asked: int | None, last: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
@@ -307,6 +351,7 @@ def amounts(served: Any, asked: int | None, last: str, capsys: pytest.CaptureFix
     (row,) = client.get("/api/v1/waste?user=kim&cluster=gamma").json["rows"]
     if row["memory_advice"] is not None and row["runtime_advice"] is not None:
         found["Waste"] = tuple(row[f"{metric}_advice"]["recommended"] for metric in ("memory", "runtime"))
+    check_waiting(served, job, job.get("memory_bytes"))
     if asked:
         given = client.post("/api/v1/requirements", json=job).json["memory_bytes"]
         found["requirements"] = max(given, found["advice"][0]) if given == asked * MIB else given, found["advice"][1]
@@ -346,3 +391,37 @@ def test_every_surface_gives_the_same_amounts_by_the_rules(
         assert (trust["less"], trust["more"]) == (int(mib < (asked or 0)), int(asked is not None and mib > asked))
     assert runtime <= (36_000 if site in ("new", "one burst") else 1.25 * 1800 + 60)
     assert runtime >= 1800
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_the_rules_hold_on_generated_sites(served: Any, capsys: pytest.CaptureFixture[str], seed: int) -> None:
+    site = generated(seed)
+    used, asked, burst, killed = (site[name] for name in ("used", "asked", "burst", "killed"))
+    plant_site(served, **site)
+    found = amounts(served, asked, f"{len(used) - (killed is None)}", capsys)
+    (memory, runtime), *_ = found.values()
+    assert {name: each for name, each in found.items() if each != pytest.approx((memory, runtime))} == {}, site
+    mib, largest, latest = memory / MIB, max(used), used[-100:]
+    uses, bursts = len(used) + (killed is not None), math.ceil(len(used) / burst) + (killed is not None)
+    is_few = uses < 5 or bursts < 2
+    assert not (is_few and asked) or mib >= asked, site
+    assert sum(amount <= mib for amount in latest) >= 2 * len(latest) / 3, site
+    if killed is not None:
+        assert mib >= (min(1.25 * killed, asked) if asked and killed < asked else 1.25 * killed), site
+    if asked and not is_few:
+        assert mib >= min(asked, 1.25 * largest if uses < 20 else 0.0), site
+        assert mib > asked or sum(amount > asked for amount in latest) <= 0.05 * len(latest), site
+        assert mib < asked or killed is not None or largest > asked / 2, site
+    recorded = recorded_requests(served)
+    for number in range(min(len(used), 4)):
+        if asked and largest <= asked:
+            assert recorded[f"{number}"] in (None, asked * MIB / 2), "what Savings count"
+
+
+def recorded_requests(served: Any) -> dict[str, float | None]:
+    """The memory recommended at each submission, per processor; None if nothing was known."""
+    query = select(schema.jobs.c.job_id, schema.profiles.c.bound, schema.profiles.c.attempts)
+    query = query.join(schema.profiles, schema.profiles.c.run_id == schema.jobs.c.id)
+    with served.engine.connect() as connection:
+        rows = connection.execute(query.where(schema.profiles.c.metric == "memory"))
+        return {job_id: next(iter(asked_for(*columns)), None) for job_id, *columns in rows}
