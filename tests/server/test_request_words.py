@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobsight_server.advice.recommendation import JobRequest
 from jobsight_server.advice.scheduler_words import (
     AMOUNT_AT_MOST,
-    JobRequest,
     PbsRequest,
     RequestError,
     SlurmRequest,

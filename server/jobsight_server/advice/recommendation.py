@@ -13,7 +13,6 @@ from sqlalchemy import Connection, func, select
 from jobsight_predictor.profile.forecast import further
 from jobsight_predictor.question import Moment, Question
 from jobsight_server.accounting.amounts import MIB
-from jobsight_server.advice.scheduler_words import JobRequest
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.decision import ASKED_FOR, STEPS, Decision, Need, Resource, decide, together
 from jobsight_server.forecasts.prediction import Prediction, read_prediction, whole_job
@@ -23,6 +22,19 @@ from jobsight_server.storage.clusters import memory_of_largest_nodes
 from jobsight_server.storage.schema import job_nodes
 
 _USERS_KEPT = 100  # users whose last runs are cached while many questions are answered
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """The request of the whole job; None is not requested. ``memory_bytes`` is the sum over its ``nodes``.
+
+    Where the scheduler chooses the number of nodes, it is at most that of processors.
+    """
+
+    processors: int = 1
+    nodes: int | None = None
+    memory_bytes: float | None = None
+    walltime_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

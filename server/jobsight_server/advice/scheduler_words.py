@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from typing import Annotated
 
 import msgspec
@@ -16,6 +15,7 @@ from msgspec import Meta
 from jobsight_server.accounting.amounts import MIB, memory_bytes, time_s
 from jobsight_server.accounting.parsers.quantities import requested_bytes
 from jobsight_server.accounting.runs import AccountingError
+from jobsight_server.advice.recommendation import JobRequest
 from jobsight_server.forecasts.record import Record
 
 MINUTE_S = 60.0
@@ -275,19 +275,6 @@ AMOUNT_AT_MOST = 1e18
 
 class RequestError(ValueError):
     """A request that does not parse; the message names the field, its value and valid forms."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobRequest:
-    """The request of the whole job; None is not requested. ``memory_bytes`` is the sum over its ``nodes``.
-
-    Where the scheduler chooses the number of nodes, it is at most that of processors.
-    """
-
-    processors: int = 1
-    nodes: int | None = None
-    memory_bytes: float | None = None
-    walltime_s: float | None = None
 
 
 def whole(value: float | None, place: str) -> int | None:

@@ -14,8 +14,7 @@ from sqlalchemy import Connection, select
 from jobsight_predictor.metrics import METRICS, Format
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.amounts import memory_bytes, memory_text, span_s, time_text
-from jobsight_server.advice.recommendation import Recommendation, predictions, recommend
-from jobsight_server.advice.scheduler_words import JobRequest
+from jobsight_server.advice.recommendation import JobRequest, Recommendation, predictions, recommend
 from jobsight_server.advice.words import sentence
 from jobsight_server.command_line.answers import reading
 from jobsight_server.command_line.arguments import add_settings, settings_of

@@ -14,7 +14,7 @@ from math import inf
 from sqlalchemy import Connection, Engine, delete, insert, select
 
 from jobsight_server.accounting.amounts import memory_text
-from jobsight_server.advice.ask_lines import lines_to_ask, scheduler_of
+from jobsight_server.advice.words import lines_to_ask, scheduler_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.record import Asked
 from jobsight_server.mail.send import DeliveryError, send_mail

@@ -10,7 +10,7 @@ import numpy as np
 from sqlalchemy import ColumnElement, Connection, false, func, literal_column, select
 
 from jobsight_server.accounting.runs import ENDED
-from jobsight_server.advice.ask_lines import AskLine, Scheduler, lines_to_ask
+from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.decision import ASKED_FOR
 from jobsight_server.forecasts.record import Asked, ListPage, Record, page_of

@@ -11,10 +11,8 @@ from sqlalchemy import Connection, Row
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import ENDED
-from jobsight_server.advice.ask_lines import AskLine, Scheduler, lines_to_ask
-from jobsight_server.advice.recommendation import Recommendation, recommend
-from jobsight_server.advice.scheduler_words import JobRequest
-from jobsight_server.advice.words import sentence
+from jobsight_server.advice.recommendation import JobRequest, Recommendation, recommend
+from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask, sentence
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.decision import ASKED_FOR
 from jobsight_server.forecasts.record import Record

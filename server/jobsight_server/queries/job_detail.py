@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, func, select
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.forecast import AtStart
 from jobsight_server.accounting.runs import QUEUED, RUNNING
-from jobsight_server.advice.ask_lines import AskLine, Scheduler
+from jobsight_server.advice.words import AskLine, Scheduler
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.events import read_at_start
 from jobsight_server.forecasts.reader import asked_for

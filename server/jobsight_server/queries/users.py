@@ -14,14 +14,13 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.groups import level_fields
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.runs import QUEUED
-from jobsight_server.advice.ask_lines import AskLine, Scheduler, lines_to_ask
 from jobsight_server.advice.recommendation import (
     Recommendation,
     plain_request,
     recommend,
     recommend_as_last,
 )
-from jobsight_server.advice.words import sentence
+from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask, sentence
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction, history
 from jobsight_server.forecasts.history import MetricHistory
 from jobsight_server.forecasts.reader import SeriesKey

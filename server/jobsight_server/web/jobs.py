@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.accounting.runs import STATES
-from jobsight_server.advice.ask_lines import scheduler_of
+from jobsight_server.advice.words import scheduler_of
 from jobsight_server.queries.efficiency import RESOURCES
 from jobsight_server.queries.exported_jobs import write_csv
 from jobsight_server.queries.job_detail import Job, RunDetail, job_detail

@@ -12,7 +12,7 @@ from werkzeug.wrappers import Response
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
-from jobsight_server.advice.ask_lines import scheduler_of
+from jobsight_server.advice.words import scheduler_of
 from jobsight_server.queries.applications import LISTED, ApplicationList, applications
 from jobsight_server.queries.applications import SORTS as APPLICATION_SORTS
 from jobsight_server.queries.savings import Days

@@ -8,9 +8,8 @@ import pytest
 from sqlalchemy import Engine, select
 
 from jobsight_server.accounting.read_logs import import_files
-from jobsight_server.advice.ask_lines import lines_to_ask
 from jobsight_server.advice.recommendation import recommend_as_last
-from jobsight_server.advice.words import sentence
+from jobsight_server.advice.words import lines_to_ask, sentence
 from jobsight_server.forecasts.reader import AnswerReader
 from jobsight_server.forecasts.request import ForecastConfig
 from jobsight_server.forecasts.such_jobs import last_runs

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from sqlalchemy import Engine, insert, text
 from tests import make
 
-from jobsight_server.advice.ask_lines import lines_to_ask
-from jobsight_server.advice.recommendation import Recommendation
-from jobsight_server.advice.scheduler_words import JobRequest
+from jobsight_server.advice.recommendation import JobRequest, Recommendation
+from jobsight_server.advice.words import lines_to_ask
 from jobsight_server.forecasts.decision import Decision, Resource
 from jobsight_server.forecasts.such_jobs import SuchJobs
 from jobsight_server.queries.efficiency import Efficiency
