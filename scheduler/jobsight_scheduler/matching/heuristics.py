@@ -26,7 +26,7 @@ _RUINED = 4
 """Placed jobs to remove in a round of search, at most."""
 
 _LESS_LEFT = 1e-6
-"""Weight of what is left beside the angle between it and the needs: it decides where there is one kind only."""
+"""Weight of what is left beside the angle between it and the needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +167,8 @@ def aligned(packing: Packing) -> Score:
     def score(number: int, resources: Integers) -> Floats:
         of_type = eligibility.dependencies[number].of.type
         left = packing.left[of_type].take(resources, axis=1) * unit[of_type][:, None]
+        if len(left) == 1:
+            return np.asarray(left[0])
         lengths = np.sqrt((left * left).sum(axis=0))
         found: Floats = _LESS_LEFT * left.sum(axis=0) - needs[number] @ left / np.maximum(lengths, 1e-12)
         return found
