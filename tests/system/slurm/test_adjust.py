@@ -86,7 +86,8 @@ class AdjustedSlurm:
         """Until Jobsight has read that they wait."""
 
         def waiting() -> set[str]:
-            listed = self.live.site.api("jobs", cluster=self.cluster.places.cluster, state="queued")
+            of = {"cluster": self.cluster.places.cluster, "state": "queued", "limit": "100"}
+            listed = self.live.site.api("jobs", **of)
             return {run["job_id"] for run in listed["jobs"]}
 
         wait_until(lambda: waiting() >= {str(job.job_id) for job in jobs}, 30, lambda: f"{waiting()}")
@@ -115,7 +116,8 @@ def site(live: LiveJobsight) -> Iterator[AdjustedSlurm]:
 @pytest.fixture(scope="module")
 def learned(site: AdjustedSlurm) -> AdjustedSlurm:
     for _ in range(2):  # one burst is too little to lower a request by
-        site.ended(*(site.submit("solver") for _ in range(4)))
+        tiny = [site.submit("hello", 1) for _ in range(3)]
+        site.ended(*(site.submit("solver") for _ in range(4)), *tiny)
     return site
 
 
@@ -123,14 +125,19 @@ def learned(site: AdjustedSlurm) -> AdjustedSlurm:
 def waiting(learned: AdjustedSlurm) -> Iterator[list[RealJob]]:
     """Jobs that wait behind others which hold the nodes."""
     site = learned
-    holding = [site.submit("holder", 10, 300, "--exclusive", "--mem=0") for _ in site.cluster.nodes]
-    wait_until(lambda: site.running() == len(holding), 30, lambda: f"{site.queue()}")
+    hold(site)
     jobs = [site.submit("solver", 100, 12) for _ in range(WAITING)]
     site.wait_until_known(*jobs)
     yield jobs
     everything = [str(job_id) for job_id in site.queue()]
     site.cluster.run("scancel", *everything)
     wait_until(lambda: site.running() == 0, 60, lambda: f"{site.queue()}")
+
+
+def hold(site: AdjustedSlurm) -> None:
+    """Fill the nodes, so that others wait."""
+    holding = [site.submit("holder", 10, 300, "--exclusive", "--mem=0") for _ in site.cluster.nodes]
+    wait_until(lambda: site.running() == len(holding), 30, lambda: f"{site.queue()}")
 
 
 def release(site: AdjustedSlurm) -> None:
@@ -162,6 +169,22 @@ def test_more_of_them_run_at_once_and_undo_restores_what_still_waits(
         run = site.run(job)
         assert run["exit_status"] == 0
         assert run["requested_memory_bytes"] < run["asked_memory_bytes"] == ASKED_MIB * 2**20
+
+
+def test_of_sixty_waiting_jobs_none_is_killed_that_would_have_lived(learned: AdjustedSlurm) -> None:
+    """Half of an application that asks for too much, half of a new one of the same user, whose other jobs are tiny."""
+    site = learned
+    hold(site)
+    known = [site.submit("solver", 100, 1) for _ in range(30)]
+    new = [site.submit("novel", 250, 1, "--mem=1000M") for _ in range(30)]
+    site.wait_until_known(*known, *new)
+    site.adjust("--apply")
+    queue = site.queue()
+    assert all(100 < queue[job.job_id][1] < ASKED_MIB / 2 for job in known), "less than requested"
+    assert all(queue[job.job_id][1] == 1000 for job in new), "its request"
+    release(site)
+    site.ended(*known, *new)
+    assert {site.run(job)["exit_status"] for job in (*known, *new)} == {0}
 
 
 @pytest.mark.skipif(not memory_is_limited(), reason="without cgroups, Slurm does not end what exceeds its memory")
