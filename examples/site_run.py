@@ -108,7 +108,7 @@ class Site:
         """Read the progress of the replay."""
         file = self.directory / "progress.json"
         if not file.exists():
-            return {"fraction": 0.0, "readings": 0, "emulated_time": 0, "present": None}
+            return {"readings": 0, "emulated_time": 0, "present": None}
         return dict(json.loads(file.read_text()))
 
     def api(self, path: str, **query: str) -> Any:

@@ -7,10 +7,10 @@ Two kinds of server take turns: an older one (local time, ``cput`` as HH:MM:SS, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
-from typing import TextIO
 
 from jobsight_emulator.placement import DELETED_EXIT, EmulatedRun
 from jobsight_emulator.plan import EmulatorError
@@ -34,7 +34,7 @@ class LogLine:
 
 def make_entries(cluster: Cluster, jobs: Sequence[EmulatedJob], runs: Iterable[EmulatedRun]) -> list[LogLine]:
     """Make every line of the cluster's log, in the order of writing."""
-    entries = [LogLine(job.submitted, 5, "Q", job.id, f"queue={_queue(job)}") for job in jobs]
+    entries = [LogLine(job.submitted, 5, "Q", job.id, f"queue={_QUEUES[job.user.whole_nodes]}") for job in jobs]
     entries += [
         LogLine(job.deleted_queued, 0, "D", job.id, _requestor(cluster, job))
         for job in jobs
@@ -79,25 +79,17 @@ def _end_message(cluster: Cluster, run: EmulatedRun) -> str:
 
 
 def _running(cluster: Cluster, run: EmulatedRun) -> list[str]:
-    job = run.job
+    job, user = run.job, run.job.user
     places = [(cluster.nodes[place.node].name, place.slots) for place in run.places]
     return [
-        *_identity(job),
+        f"user={user.name} group={user.group}",
+        *([] if user.account is None else [f"account={user.account}"]),
+        f"jobname={job.name} queue={_QUEUES[user.whole_nodes]}",
+        f"ctime={job.submitted} qtime={job.submitted} etime={job.submitted}",
         f"start={run.start}",
-        f"owner={job.user.name}@login.{cluster.name}.example",
+        f"owner={user.name}@login.{cluster.name}.example",
         f"exec_host={exec_host(places, cluster.position % 2 == 1)}",
         *_requested(cluster, job),
-    ]
-
-
-def _identity(job: EmulatedJob) -> list[str]:
-    user = job.user
-    account = [] if user.account is None else [f"account={user.account}"]
-    return [
-        f"user={user.name} group={user.group}",
-        *account,
-        f"jobname={job.name} queue={_queue(job)}",
-        f"ctime={job.submitted} qtime={job.submitted} etime={job.submitted}",
     ]
 
 
@@ -120,10 +112,6 @@ def _requested(cluster: Cluster, job: EmulatedJob) -> list[str]:
     ]
 
 
-def _queue(job: EmulatedJob) -> str:
-    return _QUEUES[job.user.whole_nodes]
-
-
 def _requestor(cluster: Cluster, job: EmulatedJob) -> str:
     return f"requestor={job.user.name}@login.{cluster.name}.example"
 
@@ -143,47 +131,24 @@ def duration(seconds: int) -> str:
     return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
 
 
-@dataclass(slots=True)
-class DayFiles:
-    """A directory with a file for each day of the server's local time, ``YYYYMMDD``."""
+def make_empty(directory: Path) -> None:
+    """Create an empty directory. EmulatorError if it has files: their lines would be duplicated."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        held = next(directory.iterdir(), None)
+    except OSError as error:
+        raise EmulatorError(f"{directory}: {error.strerror}: give a directory that can be written") from error
+    if held is not None:
+        raise EmulatorError(f"{directory} already contains {held.name}: give an empty directory or remove it")
 
-    directory: Path
-    utc_offset_s: int
-    _day: str = ""
-    _file: TextIO | None = field(default=None)
 
-    @classmethod
-    def create(cls, directory: Path, utc_offset_s: int) -> DayFiles:
-        """Create an empty directory. EmulatorError if it has files: their lines would be duplicated."""
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            held = next(directory.iterdir(), None)
-        except OSError as error:
-            raise EmulatorError(f"{directory}: {error.strerror}: give a directory that can be written") from error
-        if held is not None:
-            raise EmulatorError(f"{directory} already contains {held.name}: give an empty directory or remove it")
-        return cls(directory, utc_offset_s)
-
-    def append(self, entry: LogLine) -> None:
-        """Write one line; ``flush`` makes it visible."""
-        local = datetime.fromtimestamp(entry.time, UTC) + timedelta(seconds=self.utc_offset_s)
-        day = local.strftime("%Y%m%d")
-        if self._file is None or day != self._day:
-            self.close()
-            self._file = (self.directory / day).open("a", encoding="utf-8")
-            self._day = day
-        self._file.write(f"{local:%m/%d/%Y %H:%M:%S};{entry.kind};{entry.job_id};{entry.message}\n")
-
-    def flush(self) -> None:
-        """Make appended lines visible to readers of the files."""
-        if self._file is not None:
-            self._file.flush()
-
-    def close(self) -> None:
-        """Close the day's file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+def append(directory: Path, utc_offset_s: int, entries: Iterable[LogLine]) -> None:
+    """Write lines to a file for each day of the server's local time, ``YYYYMMDD``."""
+    stamped = ((datetime.fromtimestamp(one.time + utc_offset_s, UTC), one) for one in entries)
+    for day, lines in groupby(stamped, key=lambda pair: f"{pair[0]:%Y%m%d}"):
+        with (directory / day).open("a", encoding="utf-8") as file:
+            for local, one in lines:
+                file.write(f"{local:%m/%d/%Y %H:%M:%S};{one.kind};{one.job_id};{one.message}\n")
 
 
 def exec_host(places: Iterable[tuple[str, tuple[int, ...]]], in_ranges: bool) -> str:

@@ -8,7 +8,6 @@ import signal
 import sys
 import threading
 import time
-from contextlib import ExitStack
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from types import FrameType
@@ -101,23 +100,21 @@ def _emulate(args: argparse.Namespace) -> int:
 
     def at_present(now: Progress) -> None:
         reporter.present = summarise(emulation, now, delivery.counts, None)
-        reporter.write(now, done=False, delivered=None)
+        reporter.write(now)
 
     live = Live(end, at_present) if args.live else None
-    with ExitStack() as stack:
-        truth = args.truth_out or args.accounting_out / "truth.csv"
-        output = Output(stack, emulation, args.accounting_out, truth)
-        try:
-            with delivery:
-                progress = play(emulation, delivery, output, report, live)
-        except KeyboardInterrupt:
-            failure = "interrupted"
-        except (EmulatorError, TargetError) as error:
-            failure = str(error)
+    output = Output(emulation, args.accounting_out, args.truth_out or args.accounting_out / "truth.csv")
+    try:
+        with delivery:
+            progress = play(emulation, delivery, output, report, live)
+    except KeyboardInterrupt:
+        failure = "interrupted"
+    except (EmulatorError, TargetError) as error:
+        failure = str(error)
     summary = summarise(emulation, progress, delivery.counts, failure)
     summary["seconds"] = round(time.monotonic() - begun, 3)
     summary["cpu_seconds"] = round(time.process_time() - cpu_begun, 3)
-    reporter.write(progress, done=True, delivered=summary["delivered"])
+    reporter.write(progress)
     print(json.dumps(summary, indent=2))
     if failure is not None:
         print(f"jobsight-agent replay: {failure}", file=sys.stderr)
@@ -134,21 +131,17 @@ def summarise(emulation: Emulation, progress: Progress, counts: DeliveryCounts, 
         and not counts.refused
         and not counts.stored_twice
     )
-    plan = emulation.plan
     return {
         "delivered": delivered,
         "failure": failure,
-        "seed": plan.seed,
-        "clusters": {cluster.name: len(cluster.nodes) for cluster in emulation.clusters},
         "silent": {
             node.name: node.silent_from
             for cluster in emulation.clusters
             for node in cluster.nodes
-            if node.silent_from < plan.end
+            if node.silent_from < emulation.plan.end
         },
         **asdict(progress),
         **{one.name: getattr(counts, one.name) for one in fields(counts)},
-        **emulation.facts,
     }
 
 
@@ -167,17 +160,14 @@ class _Reporter:
         now = time.monotonic()
         if now - self._last >= 0.2:
             self._last = now
-            self.write(progress, done=False, delivered=None)
+            self.write(progress)
 
-    def write(self, progress: Progress, done: bool, delivered: bool | None) -> None:
+    def write(self, progress: Progress) -> None:
         if self._path is None:
             return
         line = {
-            "fraction": round(progress.fraction, 4),
             "emulated_time": progress.reached,
             "readings": progress.readings_made,
-            "done": done,
-            "delivered": delivered,
             "present": self.present,
         }
         fresh = self._path.with_name(self._path.name + ".new")

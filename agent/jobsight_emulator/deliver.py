@@ -14,14 +14,13 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import astuple, dataclass, field, fields
 from itertools import count
 from pathlib import Path
-from typing import Self, TextIO
+from typing import Self
 
 from jobsight_agent.send import ACKNOWLEDGED, Reply, Sender, Target, TargetError
-from jobsight_emulator.accounting import DayFiles
+from jobsight_emulator.accounting import append, make_empty
 from jobsight_emulator.emulation import Emulation, PackedBatch
 from jobsight_emulator.plan import EmulatorError
 from jobsight_emulator.truth import Truth
@@ -155,11 +154,6 @@ class Progress:
     accounting_lines: int = 0
     jobs_ended: int = 0
 
-    @property
-    def fraction(self) -> float:
-        """0..1: the share of the period whose readings are acknowledged."""
-        return (self.reached - self.start) / (self.end - self.start)
-
 
 @dataclass(slots=True)
 class Live:
@@ -173,36 +167,39 @@ class Live:
 class Output:
     """The accounting directories and the truth file (CSV), written as time passes."""
 
-    def __init__(self, stack: ExitStack, emulation: Emulation, accounting: Path, truth: Path) -> None:
-        """Create the files under ``accounting`` and ``truth``; ``stack`` closes them.
+    def __init__(self, emulation: Emulation, accounting: Path, truth: Path) -> None:
+        """Create the directories under ``accounting`` and the file ``truth``.
 
         Raises:
-            EmulatorError: a file cannot be written, or a log is there already.
+            EmulatorError: they cannot be written, or a log is there already.
         """
+        self._truth = truth
         self._clusters = []
         for cluster in emulation.clusters:
-            log = DayFiles.create(accounting / cluster.name, cluster.utc_offset_s)
-            stack.callback(log.close)
-            self._clusters.append((log, deque(emulation.entries[cluster.name]), deque(emulation.truths[cluster.name])))
+            directory = accounting / cluster.name
+            make_empty(directory)
+            entries, truths = deque(emulation.entries[cluster.name]), deque(emulation.truths[cluster.name])
+            self._clusters.append((directory, cluster.utc_offset_s, entries, truths))
         try:
             truth.parent.mkdir(parents=True, exist_ok=True)
-            self._truth: TextIO = stack.enter_context(truth.open("w", encoding="utf-8", newline=""))
+            truth.write_text(",".join(column.name for column in fields(Truth)) + "\n", encoding="utf-8")
         except OSError as error:
             raise EmulatorError(f"{truth}: {error.strerror}: give a file that can be written") from error
-        self._rows = csv.writer(self._truth, lineterminator="\n")
-        self._rows.writerow([column.name for column in fields(Truth)])
 
     def write_until(self, reached: int, progress: Progress) -> None:
         """Write everything before ``reached`` that is not yet written."""
-        for log, entries, truths in self._clusters:
+        for directory, utc_offset_s, entries, truths in self._clusters:
+            ended = []
             while truths and truths[0].end < reached:
-                self._rows.writerow(astuple(truths.popleft()))
-                progress.jobs_ended += 1
-            self._truth.flush()
+                ended.append(astuple(truths.popleft()))
+            with self._truth.open("a", encoding="utf-8", newline="") as file:
+                csv.writer(file, lineterminator="\n").writerows(ended)
+            lines = []
             while entries and entries[0].time < reached:
-                log.append(entries.popleft())
-                progress.accounting_lines += 1
-            log.flush()
+                lines.append(entries.popleft())
+            append(directory, utc_offset_s, lines)
+            progress.jobs_ended += len(ended)
+            progress.accounting_lines += len(lines)
         progress.reached = reached
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,7 +12,7 @@ from jobsight_agent.machine import OwnerPresence
 from jobsight_emulator.accounting import LogLine, make_entries
 from jobsight_emulator.placement import EmulatedRun, place_jobs
 from jobsight_emulator.plan import EmulatorError, SitePlan
-from jobsight_emulator.readings import EmulatedReader, NodeColumns, make_segments, wraps
+from jobsight_emulator.readings import EmulatedReader, NodeColumns, make_segments
 from jobsight_emulator.site import Cluster, EmulatedNode, make_site
 from jobsight_emulator.truth import Truth, make_truth
 from jobsight_emulator.workload import EmulatedJob, make_jobs
@@ -29,7 +28,7 @@ class Station:
 
 @dataclass(frozen=True, slots=True)
 class Emulation:
-    """``entries`` and ``truths`` per cluster in order of time; ``facts`` has the expected counts."""
+    """``entries`` and ``truths`` per cluster in order of time."""
 
     plan: SitePlan
     batch_readings: int
@@ -37,7 +36,6 @@ class Emulation:
     stations: list[Station]
     entries: dict[str, list[LogLine]]
     truths: dict[str, list[Truth]]
-    facts: dict[str, int]
 
 
 def make_emulation(
@@ -51,7 +49,6 @@ def make_emulation(
     if not 1 <= batch_readings <= 5_000:
         raise EmulatorError(f"{batch_readings} readings per batch: give 1 to 5000")
     clusters = make_site(plan)
-    facts: Counter[str] = Counter()
     stations: list[Station] = []
     entries: dict[str, list[LogLine]] = {}
     truths: dict[str, list[Truth]] = {}
@@ -60,7 +57,6 @@ def make_emulation(
         runs = place_jobs(plan, cluster, jobs)
         entries[cluster.name] = make_entries(cluster, jobs, runs)
         truths[cluster.name] = make_truth(cluster, runs)
-        facts["jobs_submitted"] += len(jobs)
         on_node: list[list[EmulatedRun]] = [[] for _ in cluster.nodes]
         for run in runs:
             for place in run.places:
@@ -68,9 +64,7 @@ def make_emulation(
         for position, node in enumerate(cluster.nodes):
             segments = make_segments(node, position, on_node[position], plan)
             stations.append(Station(EmulatedReader(node, segments, plan), Packer(node, plan, batch_readings)))
-            facts["wraps"] += wraps(node, segments)
-            facts["reboots"] += len(node.outages)
-    return Emulation(plan, batch_readings, clusters, stations, entries, truths, dict(facts))
+    return Emulation(plan, batch_readings, clusters, stations, entries, truths)
 
 
 _GZIP_LEVEL = 1

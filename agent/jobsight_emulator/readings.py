@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -152,18 +151,6 @@ def _cpu_rate(run: EmulatedRun, place: Place) -> float:
     return run.job.demand.cpu_utilisation * len(place.slots)
 
 
-def wraps(node: EmulatedNode, segments: Iterable[Segment]) -> int:
-    """Return the number of times that a 32-bit counter of the node wraps to zero."""
-    total = 0
-    for segment in segments:
-        length = segment.end - segment.start
-        for interface, counters, rates in zip(node.interfaces, segment.counters, segment.rates, strict=True):
-            if interface.width_bits == 32:
-                for counter, rate in zip(counters, rates, strict=True):
-                    total += int(counter + rate * length) // 2**32 - int(counter) // 2**32
-    return total
-
-
 # Noise in [-1, 1], looked up by the number of the reading: cheap, and independent of slicing.
 _NOISE_BITS = 12
 _NOISE_MASK = 2**_NOISE_BITS - 1
@@ -213,7 +200,7 @@ class EmulatedReader:
         self._segments = segments
         self._plan = plan
         rng = plan.rng("readings", node.name)
-        self._boot_ids = [_boot_id(rng) for _ in range(1 + len(node.outages))]
+        self._boot_ids = [str(uuid.UUID(int=rng.getrandbits(128), version=4)) for _ in range(1 + len(node.outages))]
         self._noise = [rng.uniform(-1.0, 1.0) for _ in range(2**_NOISE_BITS)]
         self._lost = frozenset(node.lost)
         self.lost = 0
@@ -317,7 +304,3 @@ class EmulatedReader:
             columns.bytes_out[position] += [int(count_out + rate_out * x) & mask for x in elapsed]
         ticks, per_s = segment.cpu_s * 100, segment.cpu_rate * 100
         columns.cpu_busy_s += [int(ticks + per_s * x) / 100 for x in elapsed]
-
-
-def _boot_id(rng: random.Random) -> str:
-    return str(uuid.UUID(int=rng.getrandbits(128), version=4))

@@ -98,7 +98,8 @@ def make_site(plan: SitePlan) -> tuple[Cluster, ...]:
 
 def _make_node(plan: SitePlan, cluster: str, index: int) -> EmulatedNode:
     name = f"{cluster}-n{index + 1:03d}"
-    rng = plan.rng("node", name)
+    rng, faults = plan.rng("node", name), plan.faults
+    unreliable = plan.rng("unreliable", name).random() < faults.unreliable_nodes
     gigabit = index % 2 == 0
     interfaces = _interfaces(gigabit, infiniband=index % 8 in (6, 7))
     shares = (1.0,) if len(interfaces) == 1 else (1.0 - INFINIBAND_SHARE, INFINIBAND_SHARE)
@@ -117,17 +118,11 @@ def _make_node(plan: SitePlan, cluster: str, index: int) -> EmulatedNode:
         background_in_bytes_s=rng.uniform(60.0, 200.0),
         background_out_bytes_s=rng.uniform(40.0, 120.0),
         phase_s=rng.randrange(plan.interval_s) + rng.choice((0.25, 0.5, 0.75)),
-        skew_s=rng.choice((-1, 1)) * rng.randrange(2, 13) / 4 if rng.random() < plan.faults.skewed_nodes else 0.0,
-        outages=_outages(rng, plan, _outage_every_s(plan, name)),
+        skew_s=rng.choice((-1, 1)) * rng.randrange(2, 13) / 4 if rng.random() < faults.skewed_nodes else 0.0,
+        outages=_outages(rng, plan, faults.unreliable_every_s if unreliable else faults.outage_every_s),
         lost=_lost(rng, plan),
         machine=_machine(plan, name, gigabit),
     )
-
-
-def _outage_every_s(plan: SitePlan, name: str) -> float:
-    faults = plan.faults
-    unreliable = plan.rng("unreliable", name).random() < faults.unreliable_nodes
-    return faults.unreliable_every_s if unreliable else faults.outage_every_s
 
 
 def _machine(plan: SitePlan, name: str, gigabit: bool) -> NodeDescription:

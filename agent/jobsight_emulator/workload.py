@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, replace
 from math import inf
 
-from jobsight_emulator.plan import CHANGED, Faults, SitePlan
+from jobsight_emulator.plan import CHANGED, SitePlan
 from jobsight_emulator.site import PROCESSORS, Cluster
 
 # Sixteen processors must stay well below the speed of a link of 100 Mb/s.
@@ -142,22 +142,18 @@ class EmulatedUser:
         )
 
 
-def make_users(
-    rng: random.Random,
-    longest_runtime_s: float,
-    most_nodes: int,
-    most_shared: int,
-    gigabit: bool,
-    faults: Faults,
-    first: bool,
-) -> tuple[EmulatedUser, ...]:
-    """Make the dozen users of a cluster; their jobs fit into ``most_nodes`` whole or ``most_shared`` shared nodes.
+def _make_users(plan: SitePlan, cluster: Cluster) -> list[EmulatedUser]:
+    """Make the dozen users of a cluster.
 
-    Typical run times are at most ``longest_runtime_s``; applications need a fast link only with ``gigabit``. On the
-    ``first`` cluster one user changes, if ``faults`` say when.
+    Their jobs fit into a third of its whole nodes, or two shared ones, and typically last a tenth of the period at
+    most. They need fast links only if that many nodes have them. On the first cluster one user changes, if planned.
     """
+    rng = plan.rng("users", cluster.name)
+    longest_runtime_s = max(10.0 * plan.interval_s, (plan.horizon - plan.start) / 10)
+    most_nodes = max(1, len(cluster.whole_nodes) // 3)
+    gigabit = sum(cluster.nodes[position].gigabit for position in cluster.whole_nodes) >= most_nodes
     pools = {True: [one for one in PARALLEL if gigabit or not one.gigabit], False: list(SHARED)}
-    limits = {True: most_nodes, False: most_shared}
+    limits = {True: most_nodes, False: min(2, cluster.shared)}
     for pool in pools.values():
         rng.shuffle(pool)
     users = []
@@ -166,12 +162,12 @@ def make_users(
         count = rng.choice((2, 3)) if kind == "switching" else 1
         chosen, pools[whole] = pool[:count], pool[count:] + pool[:count]
         applications = tuple(_own(rng, application, longest_runtime_s, limits[whole]) for application in chosen)
-        shared = "acct with space" if faults.odd_names else "shared"
+        shared = "acct with space" if plan.faults.odd_names else "shared"
         account = (shared, None, f"proj{number:03d}")[number % 3]
-        changed_from = faults.changed_from if first and name == CHANGED else inf
+        changed_from = plan.faults.changed_from if cluster.position == 0 and name == CHANGED else inf
         stream = f"{_STREAMS[kind]}{number:02d}"
         users.append(EmulatedUser(name, f"group{number % 4 + 1}", account, kind, applications, stream, changed_from))
-    return tuple(users)
+    return users
 
 
 def _own(
@@ -200,7 +196,6 @@ def _bounded_bandwidth(application: EmulatedApplication, bandwidth_bps: float) -
 
 # Share of busy processors, on whole nodes and on shared ones.
 _LOAD = {True: 0.65, False: 0.5}
-_SECONDS_PER_DAY = 86_400
 # Accounting logs quote nothing, so such names are hard to parse.
 _ODD_NAMES = ("odd=na,me;x", "a;b=c", "run=1;final")
 
@@ -241,25 +236,13 @@ class EmulatedJob:
 
 def make_jobs(plan: SitePlan, cluster: Cluster) -> list[EmulatedJob]:
     """Make all jobs of ``cluster`` in order of submission."""
-    whole = len(cluster.whole_nodes)
-    most_nodes = max(1, whole // 3)
-    gigabit = sum(cluster.nodes[position].gigabit for position in cluster.whole_nodes) >= most_nodes
-    longest = max(10.0 * plan.interval_s, (plan.horizon - plan.start) / 10)
-    users = make_users(
-        plan.rng("users", cluster.name),
-        longest,
-        most_nodes,
-        min(2, cluster.shared),
-        gigabit,
-        plan.faults,
-        cluster.position == 0,
-    )
+    users = _make_users(plan, cluster)
     submissions: list[tuple[int, int, EmulatedUser, int]] = []
     works = [_mean_work(plan, cluster, user) for user in users]
     for position, (user, work) in enumerate(zip(users, works, strict=True)):
         # Users of large jobs get a larger share of the machine, but less than in proportion.
         peers = sum(other**0.5 for other, one in zip(works, users, strict=True) if one.whole_nodes == user.whole_nodes)
-        nodes = whole if user.whole_nodes else cluster.shared
+        nodes = len(cluster.whole_nodes) if user.whole_nodes else cluster.shared
         capacity = _LOAD[user.whole_nodes] * PROCESSORS * nodes * work**0.5 / peers
         rng = plan.rng("submissions", cluster.name, user.stream)
         for when, count in _arrivals(rng, plan, capacity / work):
@@ -294,7 +277,7 @@ def _arrivals(rng: random.Random, plan: SitePlan, jobs_per_s: float) -> list[tup
         time += rng.expovariate(rate)
         if time >= plan.horizon:
             return arrivals
-        by_day = 8 <= time % _SECONDS_PER_DAY / 3600 < 20
+        by_day = 8 <= time % 86_400 / 3600 < 20
         count = rng.randrange(2, 7) if rng.random() < 1 / 8 else 1
         if rng.random() < (5 / 6 if by_day else 1 / 2):
             arrivals.append((int(time), count))
@@ -320,6 +303,8 @@ def _make_job(
     deleted_after_s = None
     if 0.01 <= fate < 0.025 and demand.runtime_s > 60:
         deleted_after_s = rng.randrange(30, demand.runtime_s)
+    # The request is the typical run time with a margin, in quarters of an hour; sometimes too little.
+    walltime_s = demand.application.runtime_s * rng.choice((1.5, 2.0, 2.0, 3.0))
     return EmulatedJob(
         number=number,
         member=member,
@@ -328,16 +313,10 @@ def _make_job(
         demand=demand,
         name=odd_name or f"{demand.application.name}-{series:02d}",
         submitted=when,
-        walltime_s=_walltime(rng, demand),
+        walltime_s=max(1, round(walltime_s / 900)) * 900,
         session=rng.randrange(2_000, 32_000),
         rerunnable=rng.random() < 0.5,
         exit_status=rng.choice((1, 2, 127)) if failed else 0,
         deleted_queued=deleted_queued,
         deleted_after_s=deleted_after_s,
     )
-
-
-def _walltime(rng: random.Random, demand: Demand) -> int:
-    """Draw the request: the typical run time with a margin, in quarters of an hour; sometimes too little."""
-    asked = demand.application.runtime_s * rng.choice((1.5, 2.0, 2.0, 3.0))
-    return max(1, round(asked / 900)) * 900

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobsight_emulator.accounting import DayFiles, make_entries
+from jobsight_emulator.accounting import make_empty, make_entries
 from jobsight_emulator.placement import EmulatedRun, exclusive_runs, place_jobs
 from jobsight_emulator.plan import WEEK_S, EmulatorError, Faults, SitePlan
 from jobsight_emulator.site import Cluster, make_site
@@ -128,4 +128,4 @@ def test_a_log_is_never_written_over(tmp_path: Path) -> None:
     (tmp_path / "alpha").mkdir()
     (tmp_path / "alpha" / "20231113").write_text("here before\n")
     with pytest.raises(EmulatorError, match="already contains 20231113"):
-        DayFiles.create(tmp_path / "alpha", 0)
+        make_empty(tmp_path / "alpha")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,13 +82,12 @@ def measured_use(users: str, seed: int, directory: Path) -> tuple[list[EmulatedU
     ]  # fmt: skip
     with _serving(serve, ports, directory / "server.log"):
         emulation = _emulation(users, seed)
-        with ExitStack() as stack:
-            output = Output(stack, emulation, accounting, directory / "truth.csv")
-            try:
-                with Delivery(Target(f"http://{ingest}", token_file), 8) as delivery:
-                    progress = play(emulation, delivery, output, lambda _: None)
-            except EmulatorError as error:
-                raise UserError(f"the emulated agents could not deliver everything: {error}") from error
+        output = Output(emulation, accounting, directory / "truth.csv")
+        try:
+            with Delivery(Target(f"http://{ingest}", token_file), 8) as delivery:
+                progress = play(emulation, delivery, output, lambda _: None)
+        except EmulatorError as error:
+            raise UserError(f"the emulated agents could not deliver everything: {error}") from error
         if delivery.counts.readings_acknowledged != progress.readings_made:
             raise UserError(f"the server rejected batches of the emulated agents: {dict(delivery.counts.refused)}")
         true = _truth(emulation)
