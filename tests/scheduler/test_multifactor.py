@@ -37,9 +37,6 @@ def test_usage_is_the_integral_of_faded_processors() -> None:
     for _, user, count in ((0, "a", 0), (0, "b", -3)):
         share.change(5000.0, user, count)
     assert share.factors(5000.0 + 2000 * half_life).tolist() == [1.0, 1.0, 1.0]
-    eternal = FairShare(float("inf"))
-    eternal.change(0.0, "a", 4)
-    assert eternal.usage(1e6).tolist() == [4e6]
 
 
 def starts(jobs: list[Row], users: str, weights: PriorityWeights) -> list[float]:

@@ -147,8 +147,8 @@ class OverbookingSimulation:
             self.rejected[decision.reason] += 1
             return decision
         success = decision.success
-        for touched in decision.touched:
-            self.plan.bookings[touched.job].pof, self._raw_pof[touched.job] = touched.pof, touched.raw_pof
+        for other, (pof, raw_pof) in decision.touched.items():
+            self.plan.bookings[other].pof, self._raw_pof[other] = pof, raw_pof
         booking = Booking(offer, decision.place, success.pof, success.available * success.survives)
         self.plan.add(booking)
         self._jobs[job.job], self._raw_pof[job.job] = job, decision.raw_pof

@@ -28,11 +28,10 @@ from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, che
 from jobsight_predictor.estimators.base import SIMILAR
 from jobsight_predictor.question import FIELDS
 from jobsight_scheduler.memory.cases import MemoryCase
-from jobsight_scheduler.memory.jobs import offered_load
 from jobsight_scheduler.memory.nodes import MIB, parse_classes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
 from jobsight_scheduler.policies.base import QueueTooLongError
-from jobsight_scheduler.workload.canonical import LOAD_AT_MOST
+from jobsight_scheduler.workload.canonical import LOAD_AT_MOST, offered_load
 from jobsight_scheduler.workload.swf import TraceError
 from jobsight_server.storage.errors import UserError
 
@@ -118,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--classes: {error}") from error
     try:
         jobs = jobs_of(source)
-        offered_load(jobs, 1)  # raises if the load cannot be scaled
+        offered_load(jobs.work, 1)  # raises if the load cannot be scaled
         tasks = list(_tasks(args, source))
     except OSError as error:
         raise UserError(f"--trace {source.file}: cannot be read: {error.strerror or error}") from error
@@ -135,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
     account: dict[str, Any] = {
         "groups": groups["groups"],
         "jobs": len(jobs),
-        "dropped": dict(jobs.dropped),
+        "dropped": dict(jobs.work.dropped),
         "rows": rows,
         "ratios": found,
         "figure_8_fit": figure_8_fit(found, jobs),

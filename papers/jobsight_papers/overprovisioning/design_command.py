@@ -16,10 +16,9 @@ from jobsight_papers.overprovisioning.runs import SATURATED
 from jobsight_papers.overprovisioning.source import JobSource, jobs_of, run_on
 from jobsight_papers.runner import add_run_arguments, check_run, run_all, table_of
 from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase
-from jobsight_scheduler.memory.jobs import offered_load
 from jobsight_scheduler.memory.nodes import MIB, NodeClass, parse_classes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
-from jobsight_scheduler.workload.canonical import LOAD_AT_MOST
+from jobsight_scheduler.workload.canonical import LOAD_AT_MOST, offered_load
 from jobsight_scheduler.workload.swf import TraceError
 from jobsight_server.accounting.amounts import percent
 from jobsight_server.storage.errors import UserError
@@ -79,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     sizes = args.sizes_mb or [float(size) for size in range(1, int(largest_mb) + 1)]
     try:
         jobs = jobs_of(source)
-        offered_load(jobs, first.count)  # scaled below
+        offered_load(jobs.work, first.count)  # scaled below
         found = designs(jobs, first, budget, prices, sizes)
     except (TraceError, ValueError) as error:
         raise UserError(str(error)) from error

@@ -47,7 +47,7 @@ def helped_processors(jobs: MemoryJobs, second_bytes: float, alpha: float = 2.0)
     """
     requested, used = jobs.requested_bytes, jobs.used_bytes
     helped = (requested > second_bytes) & (used <= second_bytes) & (requested / alpha <= second_bytes)
-    return float(jobs.nodes[helped].sum())
+    return float(jobs.work.processors[helped].sum())
 
 
 def figure_8_fit(found: Sequence[Row], jobs: MemoryJobs) -> dict[str, Any] | None:

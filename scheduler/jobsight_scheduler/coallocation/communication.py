@@ -13,6 +13,7 @@ from jobsight_scheduler.workload.canonical import Workload, questions_of
 from jobsight_scheduler.workload.swf import Trace
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,6 @@ class CommunicatingJobs:
             if not good.all():
                 bad = int(np.argmin(good))
                 raise ValueError(f"job {bad + 1} has a {name} of {column[bad]}: give from 0 to {most:g}")
-
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +67,22 @@ class Habits:
 
 
 @dataclass(frozen=True, slots=True)
-class Communication:
-    """Arrays of shape (jobs,): application (numbered per user), bandwidth per processor while alone, share of the
-    dedicated run time in communication, and the bandwidth that the user states at submission.
+class SyntheticWorkload:
+    """Jobs, their users' statements, and the questions to a predictor."""
+
+    work: CommunicatingJobs
+    stated_bps: NDArray[np.float64]
+    questions: Sequence[Question]
+
+
+def draw_communication(trace: Trace, jobs: Workload, seed: int, habits: Habits | None = None) -> SyntheticWorkload:
+    """Draw the communication of ``jobs`` of ``trace``, per user and application, whose number is its name. The same
+    seed gives the same result.
+
+    Applications are assigned to users even if the trace has some: those of SDSC-SP2 are 44,722 in 49,943 jobs, names
+    of single runs.
     """
-
-    application: Ints
-    bandwidth_bps: Floats
-    share: Floats
-    stated_bps: Floats
-
-
-def communication(users: Ints, seed: int, habits: Habits | None = None) -> Communication:
-    """Draw the communication of jobs, given by their users in the order of submission, and divide them among
-    applications of these. The same seed gives the same result.
-    """
+    users = trace["user"][jobs.row].astype(np.int64)
     habits = habits or Habits()
     rng = np.random.default_rng(seed)
     labels = _dealt(users, habits, rng)
@@ -95,11 +94,14 @@ def communication(users: Ints, seed: int, habits: Habits | None = None) -> Commu
     factor = habits.stated_bias * np.exp(habits.stated_spread * rng.standard_normal(len(people)))
     bandwidth = typical[of_job] * np.exp(habits.job_spread * rng.standard_normal(len(users)))
     drawn = np.clip(share[of_job] + habits.share_spread * rng.standard_normal(len(users)), 0.0, 1.0)
-    return Communication(
-        application=labels,
-        bandwidth_bps=bandwidth,
-        share=drawn if habits.half_bps is None else bandwidth / (bandwidth + habits.half_bps),
-        stated_bps=typical[of_job] * factor[user_of_job],
+    if habits.half_bps is not None:
+        drawn = bandwidth / (bandwidth + habits.half_bps)
+    questions = [
+        replace(question, application=str(number))
+        for question, number in zip(questions_of(trace, jobs.row), labels.tolist(), strict=True)
+    ]
+    return SyntheticWorkload(
+        CommunicatingJobs(jobs, bandwidth, drawn), typical[of_job] * factor[user_of_job], questions
     )
 
 
@@ -116,27 +118,3 @@ def _dealt(users: Ints, habits: Habits, rng: np.random.Generator) -> Ints:
             last[user] = int(any_of_them[i] * how_many[user])
         dealt[i] = last[user]
     return dealt
-
-
-@dataclass(frozen=True, slots=True)
-class SyntheticWorkload:
-    """Jobs, their users' statements, and the questions to a predictor."""
-
-    work: CommunicatingJobs
-    stated_bps: NDArray[np.float64]
-    questions: Sequence[Question]
-
-
-def draw_communication(trace: Trace, jobs: Workload, seed: int, habits: Habits | None = None) -> SyntheticWorkload:
-    """Draw the communication of ``jobs`` of ``trace``, per user and application, whose number is its name.
-
-    Applications are assigned to users even if the trace has some: those of SDSC-SP2 are 44,722 in 49,943 jobs, names
-    of single runs.
-    """
-    users = trace["user"][jobs.row].astype(np.int64)
-    drawn = communication(users, seed, habits)
-    questions = [
-        replace(question, application=str(number))
-        for question, number in zip(questions_of(trace, jobs.row), drawn.application.tolist(), strict=True)
-    ]
-    return SyntheticWorkload(CommunicatingJobs(jobs, drawn.bandwidth_bps, drawn.share), drawn.stated_bps, questions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ from jobsight_predictor.estimators import ESTIMATORS, Requested
 from jobsight_predictor.estimators.base import SIMILAR, Estimator, JobOutcome, SystemState
 from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_predictor.question import Question
-from jobsight_scheduler.memory.jobs import MemoryJobs, at_load, numbered
+from jobsight_scheduler.memory.jobs import MemoryJobs, numbered
 from jobsight_scheduler.memory.nodes import Choose, Nodes, parse_classes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked, MemorySimulation, Requirements, Retry
+from jobsight_scheduler.workload.canonical import scaled_to
 
 
 class Estimated(Requirements):
@@ -79,16 +80,16 @@ class MemoryFigures:
 
 def memory_figures(simulation: MemorySimulation) -> MemoryFigures:
     """Compute the figures of a simulation in which every job has ended."""
-    jobs = simulation.jobs
-    stay = simulation.end_s - jobs.submit_s
-    span = float(simulation.end_s.max() - jobs.submit_s[0])
+    work = simulation.workload
+    stay = simulation.end_s - work.submit_s
+    span = float(simulation.end_s.max())
     return MemoryFigures(
-        utilisation=jobs.node_seconds / (sum(simulation.nodes.nodes) * span),
+        utilisation=float(work.processors @ work.run_s) / (simulation.capacity * span),
         failed_share=simulation.failures / simulation.attempts,
         lowered_share=float(simulation.is_lowered.mean()),
-        mean_slowdown=float((stay / jobs.run_s).mean()),
-        mean_bounded_slowdown=float(np.maximum(1.0, stay / np.maximum(jobs.run_s, 10.0)).mean()),
-        mean_wait_s=float((simulation.start_s - jobs.submit_s).mean()),
+        mean_slowdown=float((stay / work.run_s).mean()),
+        mean_bounded_slowdown=float(np.maximum(1.0, stay / np.maximum(work.run_s, 10.0)).mean()),
+        mean_wait_s=float((simulation.start_s - work.submit_s).mean()),
         failed_node_hours=float(simulation.failed_node_s) / 3600.0,
     )
 
@@ -157,7 +158,7 @@ def run_case(
 ) -> dict[str, Any]:
     """Return the row of one run of the jobs; those of one similarity group share ``fields``. ``choose``: the order."""
     nodes = Nodes(parse_classes(case.classes), choose)
-    jobs = at_load(given, sum(nodes.nodes), case.load)
+    jobs = replace(given, work=scaled_to(given.work, sum(nodes.nodes), case.load))
     variant = variants[case.estimator]
     requirements: Requirements
     if variant.estimator is None:

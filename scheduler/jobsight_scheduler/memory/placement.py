@@ -27,7 +27,7 @@ class NodePlacement(Placement[Taken]):
         *,
         every_group: bool = False,
     ) -> None:
-        super().__init__(jobs.nodes.tolist(), jobs.estimate_s.tolist())
+        super().__init__(jobs.work.processors.tolist(), jobs.work.estimate_s.tolist())
         self.nodes, self._needed, self._alike_of = nodes, needed, alike
         self._every_group = every_group
         self.free = sum(nodes.free)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from jobsight_predictor.estimators.base import JobOutcome, SystemState
 from jobsight_scheduler.policies import NEVER, POLICIES
 from jobsight_scheduler.simulator.event_loop import MakePolicy, Simulation
-from jobsight_scheduler.workload.canonical import Workload
 
 from .jobs import MemoryJobs
 from .nodes import Nodes
@@ -84,11 +83,9 @@ class MemorySimulation(Simulation):
         self.failures = 0
         self.failed_node_s = 0.0
         self._at_submission: list[int] | None = [0] * len(jobs) if asked == "submission" else None
-        places = np.arange(len(jobs))
-        kinds = requirements.kinds(jobs) if self._at_submission is None else places.tolist()
+        kinds = requirements.kinds(jobs) if self._at_submission is None else range(len(jobs))
         self._placement = NodePlacement(nodes, jobs, kinds, self._of_waiting, every_group=asked == "all")
-        workload = Workload(jobs.submit_s, jobs.run_s, jobs.estimate_s, jobs.nodes, places, jobs.dropped)
-        super().__init__(workload, sum(nodes.nodes), make_policy, machine=self._placement)
+        super().__init__(jobs.work, sum(nodes.nodes), make_policy, machine=self._placement)
         self._arrive, self._leave, self._lasts = self._submit_job, self._end, self._begin
 
     @property
@@ -134,7 +131,7 @@ class MemorySimulation(Simulation):
         asked = min(memory[needed], self._requested[job])
         if fails:
             self.failures += 1
-            self.failed_node_s += (now - self._starts[job]) * self.jobs.nodes[job]
+            self.failed_node_s += (now - self._starts[job]) * self.jobs.work.processors[job]
             self._least[job] = self._class_of_request[job] if self.retry == "request" else smallest + 1
         else:
             self.end_s[job] = now

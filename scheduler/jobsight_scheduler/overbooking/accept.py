@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from jobsight_predictor.runtime.success import (
@@ -48,19 +48,11 @@ class AcceptanceRule:
 
 
 @dataclass(frozen=True, slots=True)
-class TouchedJob:
-    """A booked job that waits after the accepted slot, with its new probability of failure."""
-
-    job: int
-    pof: float
-    raw_pof: float
-
-
-@dataclass(frozen=True, slots=True)
 class OfferDecision:
     """``place`` and its ``success`` if accepted, else the ``reason``. ``raw_pof`` is before recalibration.
 
-    ``candidates`` is the number of slots considered. ``touched`` are overbooked jobs whose risk rises.
+    ``candidates`` is the number of slots considered. ``touched`` are overbooked jobs
+    that wait after the slot, whose risk rises: the new probability of failure of each, and that before recalibration.
     """
 
     place: BookingPlace | None
@@ -68,7 +60,7 @@ class OfferDecision:
     raw_pof: float
     reason: str
     candidates: int
-    touched: tuple[TouchedJob, ...] = ()
+    touched: Mapping[int, tuple[float, float]] = field(default_factory=dict)
 
 
 def decide(
@@ -180,7 +172,7 @@ class _Search:
                 continue
             if success.pos <= best_pos:
                 continue
-            touched = self._touched(place) if rule.guards else ()
+            touched = self._touched(place) if rule.guards else {}
             if touched is None:
                 reason = GUARDED
                 continue
@@ -192,22 +184,16 @@ class _Search:
     def _corrected(self, executable: float) -> float:
         return executable if self._correct is None else 1.0 - self._correct(1.0 - executable)
 
-    def _touched(self, place: BookingPlace) -> tuple[TouchedJob, ...] | None:
+    def _touched(self, place: BookingPlace) -> dict[int, tuple[float, float]] | None:
         """Return the jobs whose risk rises; None if the guard forbids it for one of them."""
-        found = []
+        found = {}
         for job, raw in self._risk.after(self._offer, place):
-            touched = TouchedJob(job, 1.0 - self._plan.bookings[job].machine * self._corrected(raw), 1.0 - raw)
-            if not self._is_spared(touched):
+            executable = self._corrected(raw)
+            pos = self._plan.bookings[job].machine * executable
+            if not self.is_acceptable(pos, executable):
                 return None
-            found.append(touched)
-        return tuple(found)
-
-    def _is_spared(self, touched: TouchedJob) -> bool:
-        """Whether the successor stays below ``pmax``."""
-        pof = touched.pof
-        if not self._rule.limits_machine:
-            pof = 1.0 - (1.0 - pof) / self._plan.bookings[touched.job].machine
-        return pof < self._rule.pmax
+            found[job] = 1.0 - pos, 1.0 - raw
+        return found
 
 
 RULES: dict[str, AcceptanceRule] = {

@@ -52,10 +52,8 @@ class FairShare:
         return np.asarray(2.0 ** (-len(used) * used / total))
 
     def _at(self, now: float, table: Floats) -> Floats:
-        """``dU/dt = running - rate U``, solved; without a half-life, nothing fades."""
+        """``dU/dt = running - rate U``, solved."""
         used, since, running = table
-        if not self._rate:
-            return np.asarray(used + running * (now - since))
         faded = np.expm1(-self._rate * (now - since))
         return np.asarray(used * (1.0 + faded) - running * faded / self._rate)
 

@@ -15,6 +15,7 @@ from jobsight_scheduler.memory.cases import Estimated, Oracle
 from jobsight_scheduler.memory.jobs import MemoryJobs, numbered
 from jobsight_scheduler.memory.nodes import NodeClass, Nodes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked, MemorySimulation
+from jobsight_scheduler.workload.canonical import Workload
 
 Job = tuple[int, int, int, int, int, int]
 """Submit, run, estimate, nodes, memory requested and used."""
@@ -31,7 +32,8 @@ def memory_jobs_of(jobs: list[Job], users: list[int] | None = None) -> MemoryJob
     ]
     group = numbered((question.user, question.requested_memory_bytes) for question in questions)
     used = np.where(used > 0.0, used, np.nan)
-    return MemoryJobs(submit, run, estimate, nodes.astype(np.int64), requested, used, questions, group, Counter())
+    work = Workload(submit, run, estimate, nodes.astype(np.int64), np.arange(len(jobs)), Counter())
+    return MemoryJobs(work, requested, used, questions, group)
 
 
 def drawn_classes(rng: random.Random) -> list[NodeClass]:

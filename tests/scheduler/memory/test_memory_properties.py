@@ -16,6 +16,7 @@ from jobsight_scheduler.memory.cases import Estimated, memory_figures
 from jobsight_scheduler.memory.jobs import MemoryJobs
 from jobsight_scheduler.memory.nodes import NodeClass, Nodes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, MemorySimulation, Retry
+from jobsight_scheduler.workload.canonical import Workload
 
 CLASSES = st.dictionaries(st.sampled_from([1.0, 4.0, 16.0, 24.0, 32.0]), st.integers(1, 4), min_size=1, max_size=3)
 JOB = st.tuples(
@@ -35,7 +36,7 @@ class Watched(MemorySimulation):
     def _begin(self, job: int) -> float:
         taken = self._placement.where[job]
         self.__dict__.setdefault("given", {}).setdefault(job, []).append(min(taken)[0])
-        assert sum(count for _, count in taken) == self.jobs.nodes[job]
+        assert sum(count for _, count in taken) == self.jobs.work.processors[job]
         assert self._placement.class_of[job] <= min(min(taken)[0], self._class_of_request[job])
         return super()._begin(job)
 
@@ -64,9 +65,8 @@ def test_every_job_finishes(
         for group, count, asked in zip(groups, nodes, requested, strict=True)
     ]
     submit = np.cumsum(gaps)
-    jobs = MemoryJobs(
-        submit - submit[0], run, run * factor, nodes, requested, used, questions, groups.astype(np.int64), Counter()
-    )
+    work = Workload(submit - submit[0], run, run * factor, nodes, np.arange(len(rows)), Counter())
+    jobs = MemoryJobs(work, requested, used, questions, groups.astype(np.int64))
     machine = Nodes(kinds, ORDERS[order])
     requirements = Estimated(ESTIMATORS[name](machine.memory_bytes), jobs, explicit=explicit)
     simulation = Watched(jobs, machine, MEMORY_POLICIES[policy], requirements, np.random.default_rng(1), retry)

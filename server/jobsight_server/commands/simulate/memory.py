@@ -18,11 +18,11 @@ from rich.text import Text
 from sqlalchemy import Connection, select
 
 from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase, run_case
-from jobsight_scheduler.memory.jobs import MemoryJobs, jobs_on, offered_load
+from jobsight_scheduler.memory.jobs import MemoryJobs, jobs_on
 from jobsight_scheduler.memory.nodes import MIB, parse_classes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked
 from jobsight_scheduler.policies.base import QueueTooLongError
-from jobsight_scheduler.workload.canonical import LOAD_AT_MOST
+from jobsight_scheduler.workload.canonical import offered_load
 from jobsight_server.accounting.amounts import percent
 from jobsight_server.command_line.tables import table_of
 from jobsight_server.command_line.workers import in_processes, watched
@@ -43,8 +43,6 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--workers {args.workers}: give 1 or more")
     if args.policy not in MEMORY_POLICIES:
         raise UserError(f"--policy {args.policy}: --memory takes {', '.join(MEMORY_POLICIES)}")
-    if args.load is not None and not 0.0 < args.load <= LOAD_AT_MOST:
-        raise UserError(f"--load {args.load:g}: give a load above 0 and up to {LOAD_AT_MOST:g}, such as 0.9")
     if args.ask_again and not any(VARIANTS[name].learns for name in args.estimators):
         able = ", ".join(name for name, variant in VARIANTS.items() if variant.learns)
         raise UserError(
@@ -141,7 +139,8 @@ def machine_of(row: Row) -> tuple[Any, ...]:
 
 def _rows(args: argparse.Namespace, jobs: MemoryJobs, classes: str) -> list[dict[str, Any]]:
     try:
-        load = args.load or offered_load(jobs, sum(entry.count for entry in parse_classes(classes)))
+        nodes_in_all = sum(entry.count for entry in parse_classes(classes))
+        load = offered_load(jobs.work, nodes_in_all) if args.load is None else args.load
         cases = [
             MemoryCase(classes, load, args.policy, estimator=name, asked=asked)
             for name in args.estimators

@@ -99,7 +99,7 @@ def answer_request(
     if decision.place is None or decision.success is None:
         add_event_counts(connection, {(REJECTIONS, decision.reason): 1})
         return None, decision
-    note_touched(connection, {other.job: other.raw_pof for other in decision.touched})
+    note_touched(connection, {job: raw_pof for job, (_, raw_pof) in decision.touched.items()})
     number = add_offer(connection, cluster, _row(config, request, offer, decision, stored, now))
     return number, decision
 
