@@ -16,7 +16,6 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_server.front.connection import Connection
-from jobsight_server.front.lanes import Lane
 from jobsight_server.front.table import Limits, Table
 from jobsight_server.front.wsgi import AsgiApp
 from jobsight_server.storage.event_counts import add_event_counts
@@ -24,7 +23,6 @@ from jobsight_server.storage.event_counts import add_event_counts
 BACKLOG = 2048
 _SWEEP_S = 0.5
 _SWEEPS_PER_RECORD = 20
-_RECORD_S = 10.0
 _SWITCH_S = 0.0002
 _ACCEPTED_AT_ONCE = 16
 
@@ -56,7 +54,6 @@ class Front(uvicorn.Server):
     ) -> None:
         self.table = Table(limits.connections)
         self._record, self._beat = record, beat
-        self._recording = Lane("record", 1)
         config = uvicorn.Config(
             app,
             http=partial(Connection, limits, self.table),  # type: ignore[arg-type]
@@ -87,7 +84,6 @@ class Front(uvicorn.Server):
         await super().shutdown(sockets)
         self._sweeping.cancel()
         self._write_record()
-        await asyncio.to_thread(self._recording.close, _RECORD_S)
 
     async def _sweep(self) -> None:
         turns = 0
@@ -103,7 +99,8 @@ class Front(uvicorn.Server):
         dropped = dict(self.table.dropped)
         if dropped:
             self.table.dropped.clear()
-            self._recording.put(partial(self._record, dropped))
+            # asyncio waits for this at the end of the loop.
+            asyncio.get_running_loop().run_in_executor(None, self._record, dropped)
 
 
 log = logging.getLogger(__name__)

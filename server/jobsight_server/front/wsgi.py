@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
 
 from jobsight_server.auth.client_address import UNIX
-from jobsight_server.front.lanes import Lane
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication, WSGIEnvironment
@@ -51,13 +52,13 @@ class WsgiAnswer:
 class WsgiBridge:
     """The ASGI application that runs ``app``.
 
-    ``lane_of``: the lane by method, path and length of the body; None for the event loop itself. ``body_limit``: the
+    ``lane_of``: the threads by method, path and length of the body; None for the event loop itself. ``body_limit``: the
     longest body. ``judges_length``: whether the application answers a longer body, which it gets
     with its declared length but without its bytes.
     """
 
     app: WSGIApplication
-    lane_of: Callable[[str, str, int], Lane | None]
+    lane_of: Callable[[str, str, int], Executor | None]
     body_limit: int
     judges_length: Callable[[str], bool] = lambda path: True
 
@@ -90,7 +91,7 @@ class WsgiBridge:
                 environ["wsgi.input"] = body
                 lane = self.lane_of(method, path, length)
                 run = partial(run_app, self.app, environ)
-                answer = run() if lane is None else await lane.call(run)
+                answer = run() if lane is None else await asyncio.get_running_loop().run_in_executor(lane, run)
             await send_answer(send, answer, close=cut)
 
 

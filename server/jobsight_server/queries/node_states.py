@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from types import MappingProxyType
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from sqlalchemy import Connection
@@ -149,33 +149,20 @@ class NodeLoad(Record):
     bandwidth_bps: float | None
 
 
-class LoadRates(NamedTuple):
-    """A node's load in its last minutes, as in ``NodeLoad``."""
+_Rates = tuple[float | None, float | None, float | None]
+"""Load, memory and bandwidth, as in ``NodeLoad``."""
 
-    load: float | None
-    memory: float | None
-    bandwidth_bps: float | None
+_UNKNOWN: _Rates = (None, None, None)
 
 
-_UNKNOWN = LoadRates(None, None, None)
+def node_loads(connection: Connection, now: float, ids: Sequence[int] | None = None) -> dict[NodeName, NodeLoad]:
+    """Return the last minutes of the nodes with these ``ids`` or of all with agents, in order of cluster and name."""
+    parts = [None] if ids is None else pieces(ids)
+    found = [load for part in parts for load in _read(connection, now, part)]
+    return {(load.cluster, load.name): load for load in sorted(found, key=lambda load: (load.cluster, load.name))}
 
 
-def node_loads(connection: Connection, now: float) -> list[NodeLoad]:
-    """Return the last minutes of all nodes that ever sent a batch, by cluster and name."""
-    read = sorted(_read(connection, now))
-    return [NodeLoad(*name, status(age_s), age_s, *rates) for name, age_s, rates in read]
-
-
-def node_rates(connection: Connection, now: float, ids: Sequence[int] | None = None) -> dict[NodeName, LoadRates]:
-    """Return the last minutes of the nodes with these ``ids``; None: of all."""
-    if ids is None:
-        return {name: rates for name, _, rates in _read(connection, now)}
-    return {name: rates for part in pieces(ids) for name, _, rates in _read(connection, now, part)}
-
-
-def _read(
-    connection: Connection, now: float, ids: Sequence[int] | None = None
-) -> Iterator[tuple[NodeName, float, LoadRates]]:
+def _read(connection: Connection, now: float, ids: Sequence[int] | None) -> Iterator[NodeLoad]:
     some = "" if ids is None else f"WHERE n.id IN ({', '.join('?' * len(ids))}) "
     rows = fetch(connection, _LOADS + some + _ORDER, (now - LATE_WITHIN_S, *(ids or ())))
     readings = linked([(link, packed) for *_, link, packed in rows if packed is not None])
@@ -184,9 +171,9 @@ def _read(
         begin, end = end, end + sum(samples or 0 for *_, samples, _, _ in of_node)
         cluster, name, *times, cpus, total = node
         age_s = max(0.0, now - seen_at(*times))
-        is_silent = status(age_s) == "silent"
-        rates = _UNKNOWN if is_silent else _rates(cpus, total, times[1], readings[begin:end].in_order())
-        yield (cluster, name), age_s, rates
+        state = status(age_s)
+        rates = _UNKNOWN if state == "silent" else _rates(cpus, total, times[1], readings[begin:end].in_order())
+        yield NodeLoad(cluster, name, state, age_s, *rates)
 
 
 def _places(time: Floats, last_time: float) -> Iterator[np.intp]:
@@ -198,7 +185,7 @@ def _places(time: Floats, last_time: float) -> Iterator[np.intp]:
             yield before
 
 
-def _rates(cpus: int, total: int | None, last_time: float, readings: SampleColumns) -> LoadRates:
+def _rates(cpus: int, total: int | None, last_time: float, readings: SampleColumns) -> _Rates:
     """Return the load from the reading some minutes before ``last_time`` to the one then."""
     rows = readings[np.fromiter(_places(readings.time, last_time), np.intp)].rows()
     if not rows:
@@ -212,5 +199,5 @@ def _rates(cpus: int, total: int | None, last_time: float, readings: SampleColum
             busy = (busy_to - busy_from) / known_s / cpus if busy_known and cpus > 0 else None
             moved = sum((b - a) % MODULUS for a, b in zip(moved_from, moved_to, strict=True)) if moved_known else None
             load = None if busy is None else min(1.0, max(0.0, busy))
-            return LoadRates(load, memory, None if moved is None else moved * 8 / known_s)
-    return LoadRates(None, memory, None)
+            return load, memory, None if moved is None else moved * 8 / known_s
+    return None, memory, None

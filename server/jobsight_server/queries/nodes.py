@@ -12,19 +12,19 @@ from jobsight_server.forecasts.record import Asked, ListPage, Record, Share, pag
 from jobsight_server.queries.jobs import RunState
 from jobsight_server.queries.node_states import (
     STATUSES,
-    LoadRates,
     MachineLoss,
     Machines,
+    NodeLoad,
     NodeName,
     Reliability,
     Status,
-    node_rates,
+    node_loads,
     seen_at,
 )
 from jobsight_server.queries.node_states import status as status_of
 from jobsight_server.queries.timeline import Timeline, timeline
 from jobsight_server.storage.engine import rows_of
-from jobsight_server.storage.schema import job_counts, job_nodes, jobs, nodes
+from jobsight_server.storage.schema import job_nodes, jobs, nodes
 
 HOUR_S = 3600.0
 RUN_TIME_S = 6 * 3600.0
@@ -152,7 +152,7 @@ def node_list(
     if asked.search:
         known = [node for node in known if asked.search.casefold() in node.name[1].casefold()]
     statuses = {name: sum(node.status == name for node in known) for name in STATUSES}
-    rates = node_rates(connection, now) if asked.sort in _RATES else {}
+    rates = node_loads(connection, now) if asked.sort in _RATES else {}
     position, wanted = page_of(
         (node for node in known if status in (None, node.status)),
         asked,
@@ -160,7 +160,7 @@ def node_list(
         lambda node: (node.name[1], node.name[0]),
         ("name", "cluster"),
     )
-    found = _full(connection, wanted, rates or node_rates(connection, now, [node.id for node in wanted if node.id]))
+    found = _full(connection, wanted, rates or node_loads(connection, now, [node.id for node in wanted if node.id]))
     worst, twice = of_machines.worst(connection, asked.cluster, now), _two_hosts(connection, asked.cluster, now)
     return NodeList(*position, now, found, statuses, status, run_time_s, worst, twice)
 
@@ -185,7 +185,7 @@ def node_detail(
     if not found:
         return None
     node = found[0]
-    (full,) = _full(connection, [node], node_rates(connection, now, [node.id] if node.id else []))
+    (full,) = _full(connection, [node], node_loads(connection, now, [node.id] if node.id else []))
     series = None
     if node.id is not None:
         series = timeline(connection, node.id, since, until, node.stored["cpus"])
@@ -260,7 +260,7 @@ def _running(connection: Connection) -> dict[NodeName, int]:
     return {(row[0], row[1]): row[2] for row in connection.execute(query.group_by(jobs.c.cluster, job_nodes.c.node))}
 
 
-def _value(node: _Known, rates: Mapping[NodeName, LoadRates], sort: str) -> Any:
+def _value(node: _Known, rates: Mapping[NodeName, NodeLoad], sort: str) -> Any:
     if sort in ("name", "cluster"):
         return node.name[sort == "name"]
     if sort in _RATES:
@@ -270,14 +270,14 @@ def _value(node: _Known, rates: Mapping[NodeName, LoadRates], sort: str) -> Any:
     return getattr(node, sort) if sort in ("age_s", "jobs", "reliability") else node.stored.get(sort)
 
 
-def _full(connection: Connection, known: list[_Known], rates: Mapping[NodeName, LoadRates]) -> list[Node]:
+def _full(connection: Connection, known: list[_Known], rates: Mapping[NodeName, NodeLoad]) -> list[Node]:
     """Return the nodes with all that their agents sent."""
     ids = [node.id for node in known if node.id is not None]
     stored = {row.id: row for row in rows_of(connection, select(nodes), nodes.c.id, ids)}
     return [_node(node, stored[node.id] if node.id else None, rates.get(node.name)) for node in known]
 
 
-def _node(known: _Known, row: Row[Any] | None, rates: LoadRates | None) -> Node:
+def _node(known: _Known, row: Row[Any] | None, rates: NodeLoad | None) -> Node:
     derived: dict[str, Any] = {
         "cluster": known.name[0],
         "name": known.name[1],
@@ -307,13 +307,6 @@ def last_reading(connection: Connection, cluster: str, name: str) -> float | Non
         select(func.max(nodes.c.last_time)).where(nodes.c.cluster == cluster, names)
     )
     return found
-
-
-def cluster_names(connection: Connection) -> list[str]:
-    """Return every cluster that sent samples or has jobs."""
-    found = {row[0] for row in connection.execute(select(nodes.c.cluster).distinct())}
-    found |= {row[0] for row in connection.execute(select(job_counts.c.cluster).distinct())}
-    return sorted(found)
 
 
 def _not_by_index(column: Column[str]) -> ColumnElement[str]:

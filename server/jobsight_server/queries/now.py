@@ -12,7 +12,7 @@ from sqlalchemy import Connection, func, select, text
 
 from jobsight_server.forecasts.record import Asked, ListPage, Position, Record, page_of
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
-from jobsight_server.queries.node_states import NodeLoad, node_loads, seen_at, status
+from jobsight_server.queries.node_states import NodeLoad, NodeName, node_loads
 from jobsight_server.queries.rejected import rejections
 from jobsight_server.queries.running import Foreseen, Resource, running_out
 from jobsight_server.storage.engine import whole
@@ -75,14 +75,6 @@ class RunFigures(Record):
     waiting: int
 
 
-class IngestRate(Record):
-    """Samples stored per second over the last 15 minutes in bars of ``bar_s``, oldest first, by their start."""
-
-    bar_s: float
-    time: list[float]
-    samples_per_s: list[float]
-
-
 class SilentNode(Record):
     """A node not seen for an hour; ``since``: when it was last seen."""
 
@@ -125,7 +117,8 @@ class Server(Record):
 
 class Now(ListPage):
     """Every cluster now. ``jobs`` are a page of the running ones, which ``users`` have; ``at_risk`` of these are likely
-    to run out within the hour, the first of which are ``running_out``.
+    to run out within the hour, the first of which are ``running_out``. ``samples_per_s``: stored over the last 15
+    minutes, in bars of 15 s, oldest first.
     """
 
     now: float
@@ -137,7 +130,7 @@ class Now(ListPage):
     jobs: list[RunningJob]
     silent: list[SilentNode]
     server: Server
-    rate: IngestRate
+    samples_per_s: list[float]
     rejected_total: int
 
 
@@ -152,35 +145,28 @@ _agent = msgspec.json.Decoder(_Agent).decode
 
 def now_page(connection: Connection, now: float, asked: Asked) -> tuple[Now, list[NodeLoad]]:
     """Return the figures with a page of the running jobs, and the load of each node."""
-    of_nodes = [nodes.c[name] for name in ("cluster", "name", "received_at", "last_time", "clock_skew_s", "agent")]
-    node_rows = connection.execute(select(*of_nodes)).all()
-    seen = {(row.cluster, row.name): seen_at(row.received_at, row.last_time, row.clock_skew_s) for row in node_rows}
     out = running_out(connection, now)
     loads = node_loads(connection, now)
     running = _running(connection, now, out, loads)
     events = read_event_counts(connection)
-    statuses = Counter(status(now - at) for at in seen.values())
-    silent = [
-        SilentNode(*name, at, now - at)
-        for name, at in sorted(seen.items(), key=lambda one: -one[1])
-        if status(now - at) == "silent"
-    ]
+    statuses = Counter(load.status for load in loads.values())
+    silent = sorted((load for load in loads.values() if load.status == "silent"), key=lambda load: load.age_s)
     position, shown = _by(running, asked)
     found = Now(
         *position,
         now=now,
-        nodes=NodeFigures(len(seen), statuses["up"], statuses["late"], statuses["silent"]),
+        nodes=NodeFigures(len(loads), statuses["up"], statuses["late"], statuses["silent"]),
         runs=_run_figures(connection),
         users=len({job.user for job in running}),
         at_risk=len({(each.cluster, each.job_id) for each in out}),
         running_out=out[: asked.limit],
         jobs=shown,
-        silent=silent[:SILENT_LISTED],
-        server=_server(connection, now, [row.agent for row in node_rows], events),
-        rate=ingest_rate(connection, now),
+        silent=[SilentNode(load.cluster, load.name, now - load.age_s, load.age_s) for load in silent[:SILENT_LISTED]],
+        server=_server(connection, now, events),
+        samples_per_s=samples_per_s(connection, now),
         rejected_total=sum(count.value for count in rejections(events)),
     )
-    return found, loads
+    return found, list(loads.values())
 
 
 def _run_figures(connection: Connection) -> RunFigures:
@@ -195,22 +181,18 @@ def _run_figures(connection: Connection) -> RunFigures:
     return RunFigures(**{name: counts[name] for name in RunFigures.__struct_fields__})
 
 
-def ingest_rate(connection: Connection, now: float) -> IngestRate:
-    """Return the samples stored over the last 15 minutes."""
+def samples_per_s(connection: Connection, now: float) -> list[float]:
+    """Return the samples stored per second in each bar of the last 15 minutes, oldest first."""
     begin = now - RATE_BARS * RATE_BAR_S
     bar = whole(connection, "(received_at - :begin) / :bar")
     query = f"SELECT {bar}, sum(samples) FROM readings WHERE received_at >= :begin AND received_at < :now GROUP BY 1"
     rows = connection.execute(text(query), {"begin": begin, "bar": RATE_BAR_S, "now": now})
     samples = {int(bar_number): int(count) for bar_number, count in rows}
-    return IngestRate(
-        bar_s=RATE_BAR_S,
-        time=[begin + i * RATE_BAR_S for i in range(RATE_BARS)],
-        samples_per_s=[samples.get(i, 0) / RATE_BAR_S for i in range(RATE_BARS)],
-    )
+    return [samples.get(i, 0) / RATE_BAR_S for i in range(RATE_BARS)]
 
 
 def _running(
-    connection: Connection, now: float, out: Sequence[Foreseen], loads: Sequence[NodeLoad]
+    connection: Connection, now: float, out: Sequence[Foreseen], loads: Mapping[NodeName, NodeLoad]
 ) -> list[RunningJob]:
     risks: dict[tuple[str, str], list[Resource]] = defaultdict(list)
     for each in out:
@@ -227,47 +209,41 @@ def _running(
     if not rows:
         return []
     held: dict[int, list[tuple[str, int]]] = defaultdict(list)
-    on_node: Counter[tuple[str, str]] = Counter()
-    processors_on: Counter[tuple[str, str]] = Counter()
+    on_node: dict[NodeName, list[int]] = defaultdict(list)
     of_nodes = select(jobs.c.cluster, job_nodes.c.run_id, job_nodes.c.node, job_nodes.c.processors)
     of_nodes = of_nodes.join(jobs, jobs.c.id == job_nodes.c.run_id).where(jobs.c.state == "running")
     for cluster, run_id, node, processors in connection.execute(of_nodes):
         held[run_id].append((node, processors))
-        on_node[cluster, node] += 1
-        processors_on[cluster, node] += processors
-    of_node = {(node.cluster, node.name): node for node in loads}
-    return [
-        _job(row, held[row.id], on_node, processors_on, of_node, now, sorted(risks[row.cluster, row.job_id]))
-        for row in rows
-    ]
+        on_node[cluster, node].append(processors)
+    return [_job(row, held[row.id], on_node, loads, now, sorted(risks[row.cluster, row.job_id])) for row in rows]
 
 
 def _job(
     row: Any,
     held: Sequence[tuple[str, int]],
-    on_node: Mapping[tuple[str, str], int],
-    processors_on: Mapping[tuple[str, str], int],
-    loads: Mapping[tuple[str, str], NodeLoad],
+    on_node: Mapping[NodeName, Sequence[int]],
+    loads: Mapping[NodeName, NodeLoad],
     now: float,
     risks: list[Resource],
 ) -> RunningJob:
-    bandwidth, is_shared = 0.0, False
-    is_known = bool(held)
+    bandwidth: float | None = 0.0 if held else None
+    is_shared = False
     for node, processors in held:
         key = (row.cluster, node)
         # Accounting logs may write the host's full name while the agent sends the short one.
         load = loads.get(key) or loads.get((row.cluster, node.partition(".")[0]))
-        if load is None or load.bandwidth_bps is None:
-            is_known = False
+        if bandwidth is None or load is None or load.bandwidth_bps is None:
+            bandwidth = None
             break
-        is_shared |= on_node[key] > 1
-        bandwidth += load.bandwidth_bps * (processors / processors_on[key] if on_node[key] > 1 else 1.0)
+        of_jobs = on_node[key]
+        is_shared |= len(of_jobs) > 1
+        bandwidth += load.bandwidth_bps * (processors / sum(of_jobs) if len(of_jobs) > 1 else 1.0)
     memory = None if row.memory is None else row.memory * (row.asked_processors or row.processors or 1)
     left_s = None if row.asked_walltime_s is None else row.start + row.asked_walltime_s - now
     return RunningJob.of_row(
         row,
         nodes=len(held),
-        bandwidth_bps=bandwidth if is_known else None,
+        bandwidth_bps=bandwidth,
         is_shared=is_shared,
         memory_bytes=memory,
         requested_memory_bytes=row.asked_memory_bytes,
@@ -294,8 +270,8 @@ def _by(running: Sequence[RunningJob], asked: Asked) -> tuple[Position, list[Run
     return page_of(running, asked, values[asked.sort], tie, ("started",))
 
 
-def _server(connection: Connection, now: float, agents: Sequence[str], events: Mapping[tuple[str, str], int]) -> Server:
-    known = [_agent(agent) for agent in agents]
+def _server(connection: Connection, now: float, events: Mapping[tuple[str, str], int]) -> Server:
+    known = [_agent(agent) for agent in connection.scalars(select(nodes.c.agent))]
     found = trend(connection, now)
     growth, state = found.growth_bytes_s, found.now
     logs = connection.execute(

@@ -24,7 +24,7 @@ from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask, sente
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction, history
 from jobsight_server.forecasts.history import MetricHistory
 from jobsight_server.forecasts.reader import SeriesKey
-from jobsight_server.forecasts.record import Asked, ListPage, Metric, Record, Share, page_of
+from jobsight_server.forecasts.record import Asked, ListPage, Metric, Record, page_of
 from jobsight_server.forecasts.such_jobs import last_runs
 from jobsight_server.storage.event_counts import NUMBER
 from jobsight_server.storage.facts import application
@@ -44,9 +44,9 @@ class Borrowed(Record):
 class NextJob(Record):
     """A job on ``processors``, its requests for the whole job, and its predicted needs.
 
-    ``like_job``: the user's last finished job, as which it is submitted; null for a described job. ``text`` is the
-    text that users read at submission, ``ask_lines`` the same as lines of a job script. ``enough_share``: the chance
-    that these are enough. ``forecasts`` are of the whole job; ``borrowed`` are those not by the user's own jobs.
+    ``like_job``: the user's last finished job, as which it is submitted; null for a described job. ``text`` is the text
+    that users read at submission, ``ask_lines`` the same as lines of a job script. ``forecasts`` are of the whole job;
+    ``borrowed`` are those not by the user's own jobs.
     """
 
     like_job: str | None
@@ -57,7 +57,6 @@ class NextJob(Record):
     walltime_s: float | None
     text: str
     ask_lines: list[AskLine]
-    enough_share: Share | None
     forecasts: list[Prediction]
     borrowed: list[Borrowed]
 
@@ -110,7 +109,6 @@ def _answer(
         walltime_s=request.walltime_s,
         text=sentence(found),
         ask_lines=lines,
-        enough_share=found.enough_share,
         forecasts=list(found.answers.values()),
         borrowed=borrowed(found),
     )
@@ -130,7 +128,6 @@ class User(Record):
     cluster: str
     user: str
     jobs: int
-    first_start: float
     last_end: float | None
     metrics: Annotated[dict[str, Prediction | None], _EACH_METRIC]
 
@@ -174,8 +171,8 @@ def user_list(connection: Connection, reader: AnswerReader, asked: Asked = BY_NA
     ``asked.sort`` is one of ``SORTS``.
     """
     of = job_counts.c
-    ends = func.min(of.first_start).label("first_start"), func.max(of.last_end).label("last_end")
-    query = select(of.cluster, of.user, NUMBER.label("jobs"), *ends).where(of.state != QUEUED)
+    last = func.max(of.last_end).label("last_end")
+    query = select(of.cluster, of.user, NUMBER.label("jobs"), last).where(of.state != QUEUED)
     if asked.cluster is not None:
         query = query.where(of.cluster == asked.cluster)
     if asked.search:

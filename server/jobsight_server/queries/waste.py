@@ -61,7 +61,6 @@ class Waste(Record):
     freed_hours: float | None
     ran_out: int | None
     would_run_out: int | None
-    before_unused_hours: float | None
     before_unused_share: float | None
     improved_hours: float | None
 
@@ -229,7 +228,6 @@ def _waste(resource: str, now: Sequence[float] | None, before: Sequence[float] |
         unused_hours=found["requested_hours"] - found["used_hours"],
         unused_share=share,
         **{name: found[name] if resource in METRICS else None for name in _OF_ADVICE},
-        before_unused_hours=earlier["requested_hours"] - earlier["used_hours"] if earlier["jobs"] else None,
         before_unused_share=before_share,
         improved_hours=None
         if share is None or before_share is None

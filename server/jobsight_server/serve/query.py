@@ -5,11 +5,11 @@ from __future__ import annotations
 import gc
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 
 from jobsight_server.front.addresses import close, listen
-from jobsight_server.front.lanes import Lane
 from jobsight_server.front.prefork import run_workers
 from jobsight_server.front.server import BACKLOG, Front, recorder, run
 from jobsight_server.front.table import process_limits
@@ -39,9 +39,11 @@ def serve_queries(settings: Settings, beat: Callable[[], None]) -> None:
 def _query_worker(settings: Settings, listeners: list[socket.socket], beat: Callable[[], None]) -> None:
     write_engine = open_engine(settings.database)
     app = create_app(settings, open_engine(settings.database, "read"), write_engine)
-    answering, asking, batches = Lane("answers", _ANSWERING), Lane("writer", _ASKING_WRITER), Lane("batches", 1)
+    # Threads of their own: full ones do not slow others.
+    answering, asking = ThreadPoolExecutor(_ANSWERING, "answers"), ThreadPoolExecutor(_ASKING_WRITER, "writer")
+    batches = ThreadPoolExecutor(1, "batches")
 
-    def lane_of(method: str, path: str, length: int) -> Lane | None:
+    def lane_of(method: str, path: str, length: int) -> ThreadPoolExecutor | None:
         if path == _HEALTH and method == "GET":
             return None
         if path == _QUESTION and length > _BATCH_BYTES:

@@ -7,6 +7,7 @@ import gc
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -14,7 +15,6 @@ from typing import Any
 from flask import Flask
 
 from jobsight_server.front.addresses import listen
-from jobsight_server.front.lanes import Lane
 from jobsight_server.front.server import BACKLOG, Front, recorder, run
 from jobsight_server.front.table import process_limits
 from jobsight_server.front.wsgi import (
@@ -46,7 +46,7 @@ _ANSWERED = {"stored", "duplicate"}
 class SmallBatches:
     """The ASGI application before ``rest``; a batch that is not stored soon waits in a thread of ``lane``."""
 
-    def __init__(self, reception: Reception, max_body_bytes: int, rest: AsgiApp, lane: Lane) -> None:
+    def __init__(self, reception: Reception, max_body_bytes: int, rest: AsgiApp, lane: Executor) -> None:
         self._reception, self._rest, self._lane = reception, rest, lane
         self._body_bytes = min(_BODY_BYTES, max_body_bytes)
         self._finished = _Finished()
@@ -97,7 +97,8 @@ class SmallBatches:
         def conclude(environ: Any, start_response: Any) -> Any:
             return self._reception.conclude(submission, committing, body)(environ, start_response)
 
-        return await self._lane.call(partial(run_app, conclude, environ_of(scope)))
+        work = partial(run_app, conclude, environ_of(scope))
+        return await asyncio.get_running_loop().run_in_executor(self._lane, work)
 
 
 class _Finished:
@@ -160,7 +161,8 @@ def serve_writer(
     listener = listen(settings.ingest_listen, BACKLOG)
     engine = open_engine(settings.database)
     app = create_writer(settings, engine, fences=fences, collected=clusters)
-    front = writer_front(app, settings, Lane("ingest", settings.ingest_threads), recorder(engine, "writer"), beat)
+    lane = ThreadPoolExecutor(settings.ingest_threads, "ingest")
+    front = writer_front(app, settings, lane, recorder(engine, "writer"), beat)
     gc.freeze()
     try:
         run(front, [listener])
@@ -171,7 +173,7 @@ def serve_writer(
 def writer_front(
     app: Flask,
     settings: Settings,
-    lane: Lane,
+    lane: Executor,
     record: Callable[[dict[str, int]], None] = lambda dropped: None,
     beat: Callable[[], None] = lambda: None,
 ) -> Front:

@@ -6,6 +6,8 @@ here; everything else, including every error, goes to Flask. Tests check that bo
 
 from __future__ import annotations
 
+from asyncio import get_running_loop
+from concurrent.futures import Executor
 from functools import partial
 from urllib.parse import parse_qsl
 
@@ -14,7 +16,6 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.auth.tokens import AuthError
-from jobsight_server.front.lanes import Lane
 from jobsight_server.front.wsgi import AsgiApp, Receive, Scope, Send
 from jobsight_server.web.kit.routes import API_HEADERS, AppContext
 
@@ -30,7 +31,7 @@ _HEADERS = [
 class StoredPredictions:
     """The ASGI application before ``rest``; ``lane`` runs the look-ups, or the event loop itself if None."""
 
-    def __init__(self, app: Flask, rest: AsgiApp, lane: Lane | None) -> None:
+    def __init__(self, app: Flask, rest: AsgiApp, lane: Executor | None) -> None:
         context: AppContext = app.extensions["jobsight"]
         self._context, self._rest, self._lane = context, rest, lane
         self._errors = (AuthError, SQLAlchemyError, context.read_engine.dialect.loaded_dbapi.Error)
@@ -47,7 +48,7 @@ class StoredPredictions:
                 if name == b"authorization":
                     authorization = value.decode("latin-1") if authorization is None else ""
             look_up = partial(self._answer, scope["query_string"].decode("latin-1"), authorization)
-            body = look_up() if self._lane is None else await self._lane.call(look_up)
+            body = look_up() if self._lane is None else await get_running_loop().run_in_executor(self._lane, look_up)
         if body is None:
             await self._rest(scope, receive, send)
             return

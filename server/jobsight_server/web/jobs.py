@@ -23,7 +23,7 @@ from jobsight_server.web.kit.inputs import (
     required_name,
 )
 from jobsight_server.web.kit.listing import Listing
-from jobsight_server.web.kit.pages import clusters_offered, page
+from jobsight_server.web.kit.pages import page
 from jobsight_server.web.kit.parameters import ITS_NAME, NAME, TIME, Parameter, choice_of
 from jobsight_server.web.kit.routes import Route, context, not_found, viewer
 from jobsight_server.web.kit.time_range import RANGES, SPAN, span_argument
@@ -154,7 +154,7 @@ def add_pages(pages: Blueprint) -> None:
     @pages.get("/jobs", endpoint="jobs")
     def show() -> AnyResponse:
         found = jobs()
-        offered = {"states": STATES, "sorts": SORTS, "ranges": tuple(RANGES), "clusters": clusters_offered()}
+        offered = {"states": STATES, "sorts": SORTS, "ranges": tuple(RANGES)}
         return page("jobs.html", found, JOBS, listing=LISTING, offered=offered, grouped=grouped(found))
 
     @pages.get("/jobs.csv", endpoint="jobs_csv")

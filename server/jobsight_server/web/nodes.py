@@ -17,7 +17,7 @@ from jobsight_server.queries.nodes import (
 )
 from jobsight_server.web.kit.inputs import given, one_cluster, required_name
 from jobsight_server.web.kit.listing import Listing
-from jobsight_server.web.kit.pages import clusters_offered, page
+from jobsight_server.web.kit.pages import page
 from jobsight_server.web.kit.parameters import ITS_NAME, NAME, Parameter, choice_of
 from jobsight_server.web.kit.routes import Route, context, not_found, part
 from jobsight_server.web.kit.time_range import range_argument, range_parameters
@@ -81,7 +81,7 @@ ROUTES = (NODES, NODE)
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/nodes", endpoint="nodes")
     def show() -> Response:
-        return page("nodes.html", nodes(), NODES, listing=LISTING, clusters=clusters_offered(), run_times=RUN_TIMES)
+        return page("nodes.html", nodes(), NODES, listing=LISTING, run_times=RUN_TIMES)
 
     @pages.get("/node", endpoint="node")
     def show_one() -> Response:

@@ -11,7 +11,7 @@ from jobsight_server.queries.savings import Asking
 from jobsight_server.queries.trust import BY, LISTED, SORTS, Trust, TrustRequest, newest_day
 from jobsight_server.queries.trust import trust as read_trust
 from jobsight_server.web.kit.listing import Listing
-from jobsight_server.web.kit.pages import clusters_offered, page
+from jobsight_server.web.kit.pages import page
 from jobsight_server.web.kit.parameters import Parameter, choice_of
 from jobsight_server.web.kit.routes import Route, context
 from jobsight_server.web.kit.time_range import OF_DAYS, range_parameters, range_until
@@ -61,6 +61,5 @@ def add_pages(pages: Blueprint) -> None:
             span=span,
             ranges=OF_DAYS,
             nouns=BY,
-            clusters=clusters_offered(),
             kept_because=KEPT,
         )

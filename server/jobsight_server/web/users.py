@@ -40,7 +40,7 @@ from jobsight_server.web.kit.inputs import (
     required_name,
 )
 from jobsight_server.web.kit.listing import Listing
-from jobsight_server.web.kit.pages import clusters_offered, json_url, page
+from jobsight_server.web.kit.pages import json_url, page
 from jobsight_server.web.kit.parameters import ITS_NAME, NAME, Parameter, choice_of
 from jobsight_server.web.kit.routes import Route, context, not_found
 from jobsight_server.web.kit.time_range import OF_DAYS, TimeRange, range_argument, range_parameters
@@ -170,7 +170,7 @@ def add_pages(pages: Blueprint) -> None:
         metrics = [
             name for name in METRICS if not METRICS[name].of_gpus or any(row.metrics[name] for row in found.users)
         ]
-        return page("users.html", found, USERS, listing=USERS_LISTING, clusters=clusters_offered(), metrics=metrics)
+        return page("users.html", found, USERS, listing=USERS_LISTING, metrics=metrics)
 
     @pages.get("/user", endpoint="user")
     def show_one() -> Response:

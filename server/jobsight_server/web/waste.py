@@ -19,7 +19,7 @@ from jobsight_server.web.kit.inputs import (
     one_cluster,
 )
 from jobsight_server.web.kit.listing import Listing
-from jobsight_server.web.kit.pages import clusters_offered, page
+from jobsight_server.web.kit.pages import page
 from jobsight_server.web.kit.parameters import NAME, Parameter, choice_of
 from jobsight_server.web.kit.routes import Route, context, not_found
 from jobsight_server.web.kit.time_range import OF_DAYS, range_parameters, range_until
@@ -95,6 +95,5 @@ def add_pages(pages: Blueprint) -> None:
             ranges=OF_DAYS,
             nouns=BY,
             resources=tuple(RESOURCES),
-            clusters=clusters_offered(),
             adjusted=changed,
         )

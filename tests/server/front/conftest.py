@@ -5,13 +5,13 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from jobsight_server.front.addresses import listen
-from jobsight_server.front.lanes import Lane
 from jobsight_server.front.server import Front
 from jobsight_server.front.table import Limits
 from jobsight_server.front.wsgi import WsgiBridge
@@ -34,7 +34,7 @@ class Running:
     recorded: dict[str, int] = field(default_factory=dict)
 
     def __enter__(self) -> Running:
-        self._lane = Lane("test", 2)
+        self._lane = ThreadPoolExecutor(2)
         listener = listen("127.0.0.1:0", 128)
         self.port: int = listener.getsockname()[1]
         bridge = WsgiBridge(
@@ -53,7 +53,7 @@ class Running:
         self.stop()
         self._thread.join(10)
         assert not self._thread.is_alive()
-        self._lane.close(5)
+        self._lane.shutdown()
 
     def stop(self) -> None:
         self.front.should_exit = True

@@ -6,6 +6,7 @@ import http.client
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,6 @@ from sqlalchemy import Engine, text
 
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.front.addresses import listen
-from jobsight_server.front.lanes import Lane
 from jobsight_server.ingest.app import create_writer
 from jobsight_server.ingest.committer import GroupCommitter
 from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface, BatchMark
@@ -78,7 +78,7 @@ class Writer:
     agent_token: str
     scheduler_token: str
     committer: GroupCommitter
-    lane: Lane
+    lane: ThreadPoolExecutor
 
     def post(self, body: bytes, token: str | None = None, **headers: str) -> tuple[int, dict[str, Any]]:
         status, answer, _ = self.send(body, token, **headers)
@@ -137,7 +137,7 @@ def serving(engine: Engine, clock: Callable[[], float] = lambda: NOW, **flags: A
     fixed: dict[str, Any] = {"database": "unused", "clusters": ("alpha",), "max_body_bytes": 100_000}
     settings = Settings(**fixed | {"max_unpacked_bytes": 1_000_000} | flags)
     app = create_writer(settings, engine, clock=clock)
-    lane, listener = Lane("ingest", 8), listen("127.0.0.1:0", 128)
+    lane, listener = ThreadPoolExecutor(8), listen("127.0.0.1:0", 128)
     front = writer_front(app, settings, lane)
     thread = threading.Thread(target=front.run, args=([listener],))
     thread.start()
@@ -146,7 +146,7 @@ def serving(engine: Engine, clock: Callable[[], float] = lambda: NOW, **flags: A
     finally:
         front.should_exit = True
         thread.join()
-        lane.close(5.0)
+        lane.shutdown()
         app.extensions["committer"].close()
 
 

@@ -34,7 +34,7 @@ def busy(writer: Writer) -> Iterator[threading.Event]:
     assert writer.post(make.batch())[0] == 200  # its token and cluster are known now
     free = threading.Event()
     for _ in range(8):
-        writer.lane.put(free.wait)
+        writer.lane.submit(free.wait)
     yield free
     free.set()
 

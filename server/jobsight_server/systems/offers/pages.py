@@ -10,7 +10,7 @@ from jobsight_server.systems.offers.queries import StoredPlan, plan_of, planned_
 from jobsight_server.systems.offers.settings import OffersSettings
 from jobsight_server.systems.offers.standing_plan import PlaceSeller
 from jobsight_server.web.kit.inputs import cluster_argument
-from jobsight_server.web.kit.pages import clusters_offered, page
+from jobsight_server.web.kit.pages import page
 from jobsight_server.web.kit.parameters import NAME, Parameter
 from jobsight_server.web.kit.routes import AppContext, Route, context, part
 
@@ -36,7 +36,7 @@ ROUTES = (PLAN, *routes.RISK_ROUTES, *routes.ROUTES)
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/plan", endpoint="plan")
     def show() -> Response:
-        return page("plan.html", plan(), PLAN, clusters=clusters_offered())
+        return page("plan.html", plan(), PLAN)
 
 
 def make_part(here: AppContext) -> PlaceSeller:

@@ -10,7 +10,6 @@ from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response
 
 from jobsight_server.forecasts.record import Record
-from jobsight_server.queries.nodes import cluster_names
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.routes import COOKIE, Route, context, known_viewer
 
@@ -29,7 +28,8 @@ def page(
     """
     if listing is not None:
         shown = {"listing": listing, "wanted": listing.wanted(), "asked": listing.asked(), **shown}
-    text = render_template(template, data=data, json_url=json_url(route), **shown)
+    clusters = sorted(context().clusters.all())
+    text = render_template(template, data=data, json_url=json_url(route), clusters=clusters, **shown)
     return make_response(text, status)
 
 
@@ -44,12 +44,6 @@ def json_url(route: Route) -> str:
         if known.get(parameter.name) not in (None, [""])
     }
     return f"{path}?{urlencode(query, doseq=True)}" if query else path
-
-
-def clusters_offered() -> list[str]:
-    """Return the clusters that may filter a list."""
-    with context().read_engine.connect() as connection:
-        return cluster_names(connection)
 
 
 def error_page(error: HTTPException) -> Response:
