@@ -7,7 +7,7 @@ import random
 from typing import Any
 
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.parts import AGREEING, PERIOD_S, STAYS
+from jobsight_predictor.profile.groups import AGREEING, PERIOD_S, STAYS
 from jobsight_predictor.question import Question
 
 OLD, NEW = Question(user="x", application="old"), Question(user="x", application="new")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.probability import SCARCE, STATED, TENTHS, Correction
+from jobsight_predictor.profile.calibration import SCARCE, STATED, TENTHS, Correction
 from jobsight_predictor.question import MOMENTS, Question
 
 

@@ -5,14 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_predictor.profile.forecast import AtStart, FinishedJob, PendingForecast
-from jobsight_predictor.profile.groups import JobKeys, job_keys
-from jobsight_predictor.profile.probability import (
+from jobsight_predictor.profile.calibration import (
     ExpertWeights,
     Forecasts,
     best_vote,
     capped_error,
 )
+from jobsight_predictor.profile.forecast import AtStart, FinishedJob, PendingForecast
+from jobsight_predictor.profile.groups import JobKeys, job_keys
 from jobsight_predictor.question import GroupKey, JobGroups, Question
 from jobsight_predictor.series import accuracy
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jobsight_predictor.profile.probability import FEATURES, HitProbability
+from jobsight_predictor.profile.calibration import FEATURES, HitProbability
 
 
 def test_it_learns_probabilities_that_come_true() -> None:

@@ -126,8 +126,10 @@ class DecayedMode(Forecaster):
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> Self:
-        restored = super().from_state(state)
+        restored = cls()
+        restored._n, restored._last, restored._total = state["n"], state["last"], state["total"]
         restored._rows = [list(row) for row in state["rows"]]
+        restored._weights = list(state["weights"])
         return restored
 
     def _shift(self, value: float, here: list[float]) -> float:

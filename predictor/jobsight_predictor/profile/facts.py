@@ -10,7 +10,7 @@ import numpy as np
 
 from jobsight_predictor.question import Facts
 
-from .parts import Aging, Parts
+from .groups import Aging, Parts
 from .prospect import GATHERED, PRIOR, TAIL, Prospect, pareto
 from .reserve import wasted
 

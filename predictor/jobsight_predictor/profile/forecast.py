@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from jobsight_predictor.question import Moment, Question
 from jobsight_predictor.series import NEAR
 
-from .calibration import Calibration
-from .groups import CANDIDATES, SHARE, USER, Group, JobKeys
-from .parts import Stored
-from .probability import Forecasts, best_vote
+from .calibration import Calibration, Forecasts, best_vote
+from .groups import CANDIDATES, SHARE, USER, Group, JobKeys, Stored
 from .prospect import Prospect, Witness, first_jobs, levels_of, prospect, stated_near_limit, with_shortfall
 from .reserve import FEW, Basis, Bound, Case, exceeding, ladder
 

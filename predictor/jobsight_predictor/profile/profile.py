@@ -12,12 +12,10 @@ from jobsight_predictor.question import MOMENTS, GroupKey, JobGroups, Limit, Mom
 from jobsight_predictor.series import NEAR
 
 from .answer import JobForecast, MeanError, candidate_name, explain
-from .calibration import NEARLY_ALL, Calibration, NearLimit
+from .calibration import NEARLY_ALL, Calibration, ExpertWeights, HitProbability, NearLimit
 from .facts import FactsHistories, FactsHistory
 from .forecast import AtStart, FinishedJob, PendingForecast, SimilarJobs, limit_of, similar_jobs, weigh
-from .groups import CANDIDATES, SHARES, Burst, Group, Groups, JobKeys, job_keys
-from .parts import Clock, Part, Parts, Stored
-from .probability import ExpertWeights, HitProbability
+from .groups import CANDIDATES, SHARES, Burst, Clock, Group, Groups, JobKeys, Part, Parts, Stored, job_keys
 from .prospect import Shortfall, Shortfalls
 from .reserve import Bounds, RequestedLimits
 from .running import Outlook

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from jobsight_predictor.question import GroupKey
 
-from .groups import APPLICATION, USER, Group, JobKeys
-from .parts import Aging, Parts
+from .groups import APPLICATION, USER, Aging, Group, JobKeys, Parts
 
 if TYPE_CHECKING:
     from .forecast import FinishedJob

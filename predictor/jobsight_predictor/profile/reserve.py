@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.question import OBJECTIVES, Limit, Objective, Question
 
-from .parts import Stored
+from .groups import Stored
 from .prospect import SPREAD, Prospect, Step
 
 if TYPE_CHECKING:
@@ -43,15 +43,12 @@ def cheapest(
     value_held = sum(map(mul, places.values(), places))
     mean_spread, mean_square_spread = _spread_moments(SPREAD)
     # Mass x seconds, and that x value, of all places and of those that fit: they determine the waste.
-    held = known if not of_time else mean_spread * value_held
+    held, used = known, mean_spread * value_held
     if of_time:
-        used = mean_square_spread * sum([mass * place * place for place, mass in places.items()])
-    else:
-        used = mean_spread * value_held
+        held, used = used, mean_square_spread * sum([mass * place * place for place, mass in places.items()])
     least_share = LEAST_FIT * known
     fits = fits_held = fits_used = 0.0
-    least = inf
-    chosen = (steps[-1][0], unexplained)
+    least, chosen = inf, (steps[-1][0], unexplained)
     for step, mass in steps:
         fits += mass
         used_for = mass * step if of_time else mass

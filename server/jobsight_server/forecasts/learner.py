@@ -18,7 +18,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.answer import need_steps
 from jobsight_predictor.profile.forecast import AtStart, PendingForecast
-from jobsight_predictor.profile.parts import Part
+from jobsight_predictor.profile.groups import Part
 from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series
 from jobsight_server.accounting.runs import FAILED_METRIC

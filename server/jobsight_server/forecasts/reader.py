@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine, bindparam, delete, select, text
 from jobsight_predictor.metrics import METRICS, metrics_of
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import PendingForecast
-from jobsight_predictor.profile.parts import Part
+from jobsight_predictor.profile.groups import Part
 from jobsight_predictor.question import Moment, Question
 from jobsight_predictor.series import Series
 from jobsight_server.forecasts.prediction import (

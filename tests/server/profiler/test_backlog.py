@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, update
 
-from jobsight_predictor.profile.parts import PERIOD_S
+from jobsight_predictor.profile.groups import PERIOD_S
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild, report
 from jobsight_server.forecasts.events import Observation, last_event, read_learned_until
 from jobsight_server.forecasts.rounds import catch_up, lock_learning
