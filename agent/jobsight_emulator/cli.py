@@ -6,11 +6,9 @@ import argparse
 import json
 import signal
 import sys
-import threading
 import time
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from jobsight_agent.send import Target, TargetError
@@ -62,20 +60,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Play the site; return 0 if everything that should have been delivered was, 130 when interrupted."""
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGTERM, _interrupt) if in_main_thread else None
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return _emulate(args)
     except (EmulatorError, TargetError) as error:
         print(f"jobsight-agent replay: {error}", file=sys.stderr)
         return 2
     finally:
-        if in_main_thread:
-            signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, before)
 
 
 def _emulate(args: argparse.Namespace) -> int:
-    begun, cpu_begun = time.monotonic(), time.process_time()
     end = int(time.time()) // 60 * 60 if args.end is None else args.end
     if args.live < 0:
         raise EmulatorError(f"--live {args.live}: give seconds")
@@ -91,12 +86,6 @@ def _emulate(args: argparse.Namespace) -> int:
     emulation = make_emulation(plan, args.batch)
     reporter = _Reporter(args.progress_out)
     failure: str | None = None
-    progress = Progress(plan.start, plan.end, plan.start)
-
-    def report(now: Progress) -> None:
-        nonlocal progress
-        progress = now
-        reporter.report(now)
 
     def at_present(now: Progress) -> None:
         reporter.present = summarise(emulation, now, delivery.counts, None)
@@ -104,16 +93,15 @@ def _emulate(args: argparse.Namespace) -> int:
 
     live = Live(end, at_present) if args.live else None
     output = Output(emulation, args.accounting_out, args.truth_out or args.accounting_out / "truth.csv")
+    progress = output.progress
     try:
         with delivery:
-            progress = play(emulation, delivery, output, report, live)
+            play(emulation, delivery, output, reporter.report, live)
     except KeyboardInterrupt:
         failure = "interrupted"
     except (EmulatorError, TargetError) as error:
         failure = str(error)
     summary = summarise(emulation, progress, delivery.counts, failure)
-    summary["seconds"] = round(time.monotonic() - begun, 3)
-    summary["cpu_seconds"] = round(time.process_time() - cpu_begun, 3)
     reporter.write(progress)
     print(json.dumps(summary, indent=2))
     if failure is not None:
@@ -173,7 +161,3 @@ class _Reporter:
         fresh = self._path.with_name(self._path.name + ".new")
         fresh.write_text(json.dumps(line) + "\n", encoding="utf-8")
         fresh.replace(self._path)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

@@ -38,8 +38,6 @@ class DeliveryCounts:
     """Outcomes of the batches. ``stored_twice``: copies that the server stored as new batches."""
 
     requests: int = 0
-    stored: int = 0
-    duplicate: int = 0
     stored_twice: int = 0
     readings_acknowledged: int = 0
     refused: Counter[str] = field(default_factory=Counter)
@@ -130,29 +128,19 @@ class Delivery:
         if answer.code != 200:
             counts.refused[str(answer)] += 1
             return
-        if answer.word == "duplicate":
-            counts.duplicate += 1
-        elif batch.again:
-            counts.stored_twice += 1
-        else:
-            counts.stored += 1
         if not batch.again:
             counts.readings_acknowledged += batch.readings
+        elif answer.word != "duplicate":
+            counts.stored_twice += 1
 
 
 @dataclass(slots=True)
 class Progress:
-    """The progress of the emulation; times are emulated, UTC epoch seconds."""
+    """The progress of the emulation, until the emulated time ``reached`` (UTC epoch seconds)."""
 
-    start: int
-    end: int
     reached: int
-    batches_made: int = 0
-    batches_duplicated_on_purpose: int = 0
     readings_made: int = 0
     readings_lost_on_purpose: int = 0
-    accounting_lines: int = 0
-    jobs_ended: int = 0
 
 
 @dataclass(slots=True)
@@ -173,6 +161,7 @@ class Output:
         Raises:
             EmulatorError: they cannot be written, or a log is there already.
         """
+        self.progress = Progress(emulation.plan.start)
         self._truth = truth
         self._clusters = []
         for cluster in emulation.clusters:
@@ -186,7 +175,7 @@ class Output:
         except OSError as error:
             raise EmulatorError(f"{truth}: {error.strerror}: give a file that can be written") from error
 
-    def write_until(self, reached: int, progress: Progress) -> None:
+    def write_until(self, reached: int) -> None:
         """Write everything before ``reached`` that is not yet written."""
         for directory, utc_offset_s, entries, truths in self._clusters:
             ended = []
@@ -198,9 +187,7 @@ class Output:
             while entries and entries[0].time < reached:
                 lines.append(entries.popleft())
             append(directory, utc_offset_s, lines)
-            progress.jobs_ended += len(ended)
-            progress.accounting_lines += len(lines)
-        progress.reached = reached
+        self.progress.reached = reached
 
 
 def play(
@@ -209,20 +196,19 @@ def play(
     output: Output,
     report: Callable[[Progress], None],
     live: Live | None = None,
-) -> Progress:
+) -> None:
     """Play to the end as fast as possible, but in real time from the present of ``live`` on.
 
     ``report`` is called after each acknowledgement. Raises EmulatorError if the delivery fails.
     """
-    plan = emulation.plan
-    progress = Progress(plan.start, plan.end, plan.start)
+    progress = output.progress
     ahead: deque[tuple[int, Group]] = deque()
 
     def settle(timeout_s: float | None) -> None:
         until, group = ahead[0]
         if delivery.wait(group, timeout_s):
             ahead.popleft()
-            output.write_until(until, progress)
+            output.write_until(until)
             report(progress)
 
     for until in _slices(emulation, live):
@@ -242,7 +228,6 @@ def play(
             settle(None)
     while ahead:
         settle(None)
-    return progress
 
 
 def _slices(emulation: Emulation, live: Live | None) -> Iterator[int]:
@@ -259,12 +244,8 @@ def _slices(emulation: Emulation, live: Live | None) -> Iterator[int]:
 def _send_slice(emulation: Emulation, delivery: Delivery, until: int, progress: Progress) -> Group:
     group: Group = []
     for key, station in enumerate(emulation.stations):
-        lost = station.reader.lost
         for columns in station.reader.advance(until):
-            batches = station.packer.pack(columns)
             progress.readings_made += len(columns)
-            progress.batches_made += sum(not batch.again for batch in batches)
-            progress.batches_duplicated_on_purpose += sum(batch.again for batch in batches)
-            group += delivery.send(key, batches)
-        progress.readings_lost_on_purpose += station.reader.lost - lost
+            group += delivery.send(key, station.pack(columns))
+    progress.readings_lost_on_purpose = sum(station.reader.lost for station in emulation.stations)
     return group

@@ -13,17 +13,9 @@ from jobsight_emulator.accounting import LogLine, make_entries
 from jobsight_emulator.placement import EmulatedRun, place_jobs
 from jobsight_emulator.plan import EmulatorError, SitePlan
 from jobsight_emulator.readings import EmulatedReader, NodeColumns, make_segments
-from jobsight_emulator.site import Cluster, EmulatedNode, make_site
+from jobsight_emulator.site import Cluster, make_site
 from jobsight_emulator.truth import Truth, make_truth
 from jobsight_emulator.workload import EmulatedJob, make_jobs
-
-
-@dataclass(slots=True)
-class Station:
-    """A node with its reader and packer."""
-
-    reader: EmulatedReader
-    packer: Packer
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +55,7 @@ def make_emulation(
                 on_node[place.node].append(run)
         for position, node in enumerate(cluster.nodes):
             segments = make_segments(node, position, on_node[position], plan)
-            stations.append(Station(EmulatedReader(node, segments, plan), Packer(node, plan, batch_readings)))
+            stations.append(Station(EmulatedReader(node, segments, plan), plan, batch_readings))
     return Emulation(plan, batch_readings, clusters, stations, entries, truths)
 
 
@@ -79,14 +71,14 @@ class PackedBatch:
     again: bool = False
 
 
-class Packer:
-    """Closes and encodes the batches of one node, independently of the delivery."""
+class Station:
+    """Closes and encodes the batches of one node, independently of the delivery; ``reader`` takes its readings."""
 
-    def __init__(self, node: EmulatedNode, plan: SitePlan, batch_readings: int) -> None:
-        self._node = node
+    def __init__(self, reader: EmulatedReader, plan: SitePlan, batch_readings: int) -> None:
+        self.reader = reader
         self._batch_readings = batch_readings
         self._faults = plan.faults
-        self._rng = plan.rng("delivery", node.name)
+        self._rng = plan.rng("delivery", reader.node.name)
         self._sequence = 0
         self._readings = 0
 
@@ -110,7 +102,7 @@ class Packer:
         self._sequence += 1
         self._readings += len(columns)
         cost = AgentCost(__version__, readings=self._readings, readings_missed=columns.lost)
-        node = self._node
+        node = self.reader.node
         batch = to_wire(
             columns,
             cluster=node.cluster,

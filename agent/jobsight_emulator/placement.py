@@ -108,7 +108,7 @@ def place_jobs(plan: SitePlan, cluster: Cluster, jobs: Iterable[EmulatedJob]) ->
             state.down[what] = False
         if not state.events or state.events[0][0] > now:
             for whole, queue in queues.items():
-                _start_waiting(state, cluster.whole_nodes if whole else cluster.shared_nodes, queue, now)
+                _start_waiting(state, cluster.whole_nodes if whole else range(cluster.shared), queue, now)
     state.done += [replace(run, end=None, exit_status=0) for run in state.running.values()]
     return sorted(state.done, key=lambda run: (run.start, run.job.number, run.job.member or 0))
 

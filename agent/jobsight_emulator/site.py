@@ -69,11 +69,6 @@ class Cluster:
         return f"{self.name}-server.example"
 
     @property
-    def shared_nodes(self) -> range:
-        """Positions of the nodes that jobs share."""
-        return range(self.shared)
-
-    @property
     def whole_nodes(self) -> range:
         """Positions of the nodes that jobs take whole."""
         return range(self.shared % len(self.nodes), len(self.nodes))

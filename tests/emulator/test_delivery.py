@@ -97,15 +97,13 @@ def test_a_tiny_site_is_delivered_whole(
     assert received == summary["readings_made"] == summary["readings_acknowledged"]
     marks = sum(len(batch["marks"]) for batch in sink.batches.values())
     assert received - marks + summary["readings_lost_on_purpose"] == 4 * 120
-    assert summary["batches_made"] == summary["stored"] == len(sink.batches)
-    assert summary["requests"] == sink.requests == summary["stored"] + summary["duplicate"]
-    assert summary["duplicate"] == summary["batches_duplicated_on_purpose"]
+    assert summary["requests"] == sink.requests >= len(sink.batches)
+    assert summary["stored_twice"] == 0
     assert summary["refused"] == {}
     assert sink.tokens == {"Bearer secret"}
     lines = [line for path in out.glob("*/2*") for line in path.read_text().splitlines()]
-    assert len(lines) == summary["accounting_lines"] > 0
     truths = list(csv.DictReader((out / "truth.csv").read_text().splitlines()))
-    assert len(truths) == summary["jobs_ended"] > 0
+    assert truths
     ended = {line.split(";")[2] for line in lines if line.split(";")[1] == "E" and "[]" not in line}
     assert {truth["job_id"] for truth in truths} == ended
     assert {path.name for path in out.iterdir()} == {"alpha", "beta", "truth.csv"}
@@ -206,7 +204,7 @@ def test_a_copy_that_counts_as_new_is_reported(serve: Callable[[Sink], str], tok
     delivery = Delivery(Target(serve(sink), token))
     with delivery:
         assert delivery.wait(delivery.send(0, [PackedBatch(b"x", 1), PackedBatch(b"x", 1, again=True)]))
-    assert (delivery.counts.stored, delivery.counts.stored_twice) == (1, 1)
+    assert (delivery.counts.requests, delivery.counts.stored_twice) == (2, 1)
     assert delivery.counts.readings_acknowledged == 1
 
 
@@ -287,5 +285,5 @@ def test_from_the_present_on_the_replay_keeps_pace_with_the_clock(
     assert at_present["delivered"] is True
     assert at_present["reached"] == present
     assert 60 < at_present["readings_made"] < summary["readings_made"] == summary["readings_acknowledged"]
-    assert summary["end"] == present + 3
+    assert summary["reached"] == present + 3
     assert not early

@@ -35,7 +35,7 @@ def _play(plan: SitePlan, step_s: int = STEP_S) -> tuple[Emulation, list[bytes]]
     for until in [*range(plan.start + step_s, plan.end, step_s), plan.end]:
         for station in emulation.stations:
             for columns in station.reader.advance(until):
-                bodies += [batch.body for batch in station.packer.pack(columns)]
+                bodies += [batch.body for batch in station.pack(columns)]
     return emulation, bodies
 
 

@@ -85,10 +85,10 @@ def measured_use(users: str, seed: int, directory: Path) -> tuple[list[EmulatedU
         output = Output(emulation, accounting, directory / "truth.csv")
         try:
             with Delivery(Target(f"http://{ingest}", token_file), 8) as delivery:
-                progress = play(emulation, delivery, output, lambda _: None)
+                play(emulation, delivery, output, lambda _: None)
         except EmulatorError as error:
             raise UserError(f"the emulated agents could not deliver everything: {error}") from error
-        if delivery.counts.readings_acknowledged != progress.readings_made:
+        if delivery.counts.readings_acknowledged != output.progress.readings_made:
             raise UserError(f"the server rejected batches of the emulated agents: {dict(delivery.counts.refused)}")
         true = _truth(emulation)
         engine = open_engine(database, "read")
