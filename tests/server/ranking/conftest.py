@@ -124,7 +124,7 @@ class Farm:
     def scores(self, hours: float = 6.0, method: Any = "survival", **more: Any) -> dict[str, float]:
         """The ranked machines, best first."""
         found = self.ranks(hours, method, **more)
-        return {found.columns.names[number][1]: float(found.ranking.score[number]) for number in found.order}
+        return {found.columns.names[number][1]: float(found.ranking.score[number]) for number in found.ranking.order}
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -51,14 +50,6 @@ _EXPLAINED_AGAIN = 10
 _QUEUED = matches.c.state == "queued"
 
 
-@dataclass(frozen=True, slots=True)
-class RoundDone:
-    """Counts of a round."""
-
-    jobs: int
-    matched: int
-
-
 class MatchingRounds:
     """One process's rounds; ``clock`` is that of submissions."""
 
@@ -75,8 +66,11 @@ class MatchingRounds:
         while not stop.wait(_LOOK_S):
             look()
 
-    def run_if_due(self) -> RoundDone | None:
-        """Run a round if enough jobs wait, or one has waited long enough; try a failed one again."""
+    def run_if_due(self) -> int | None:
+        """Run a round if enough jobs wait, or one has waited long enough; try a failed one again.
+
+        Return the number of matched jobs, None without a round.
+        """
         now, settings = self._clock(), self._matcher.settings
         with self._engine.connect().execution_options(reading=True) as connection:
             query = select(func.count(), func.min(matches.c.submitted_at)).where(_QUEUED)
@@ -98,8 +92,8 @@ class MatchingRounds:
                 add_event_counts(connection, {(RUNGS_FAILED, "round"): 1})
             return None
 
-    def run(self) -> RoundDone | None:
-        """Run a round of all queued jobs; None if there are none."""
+    def run(self) -> int | None:
+        """Run a round of all queued jobs; return how many were matched, None if there are none."""
         with self._engine.connect().execution_options(reading=True) as connection:
             query = select(matches.c.id, matches.c.rounds).where(_QUEUED).order_by(matches.c.id)
             rows = connection.execute(query).all()
@@ -120,7 +114,7 @@ class MatchingRounds:
         self._pass_over(broken)
         with self._engine.begin() as connection:
             connection.execute(_AGE, {"last": self._last_seen})
-        return RoundDone(len(rows), matched)
+        return matched
 
     def _read_new(self, numbers: Sequence[int], connection: Connection) -> None:
         """Read jobs that no round has seen, and forget those that no longer wait. Their names are their numbers."""

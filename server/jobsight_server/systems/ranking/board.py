@@ -118,10 +118,6 @@ class MachineRanks:
     free: Bools
     asked: Bools
 
-    @property
-    def order(self) -> NDArray[np.int64]:
-        return self.ranking.order
-
 
 def rank_machines(columns: MachineColumns, question: RankQuestion, now: float) -> MachineRanks:
     """Rank all machines that the question allows, best first."""

@@ -26,7 +26,7 @@ from jobsight_server.storage.errors import UserError
 from jobsight_server.systems.listed import all_sections
 from jobsight_server.systems.ranking.board import MachineBoard, MachineColumns, RankQuestion
 from jobsight_server.systems.ranking.condor import LONGEST_LINE, count_attempts, read_condor_log
-from jobsight_server.systems.ranking.queries import MachineRanking, RankedMachine, machine_ranking, predicted_run_time
+from jobsight_server.systems.ranking.queries import MachineRanking, machine_ranking, predicted_run_time
 from jobsight_server.systems.ranking.settings import RankingSettings
 
 _LISTED = 20
@@ -69,17 +69,16 @@ def run(args: argparse.Namespace) -> int:
     with existing(args, "read") as engine, engine.connect() as connection:
         columns = MachineBoard().columns(connection)
         _check_names(connection, columns, args)
-        run_time_s, predicted = 3600.0 if args.run_time is None else args.run_time, False
+        run_time_s = 3600.0 if args.run_time is None else args.run_time
         if args.user is not None:
             reader = AnswerReader(engine, forecast_config(settings))
             run_time_s = predicted_run_time(connection, reader, args.user, args.application, args.cluster)
-            predicted = True
         question = RankQuestion(
             run_time_s, settings.section(RankingSettings).method, args.cluster, everywhere=not args.free
         )
         limit = args.limit or (_LISTED if args.format == "table" else _ALL)
         now = time.time()
-        found = machine_ranking(connection, columns, question, now, predicted=predicted, name=args.name, limit=limit)
+        found = machine_ranking(connection, columns, question, now, name=args.name, limit=limit)
     if args.format == "json":
         print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
     elif args.format == "table":
@@ -126,14 +125,15 @@ def _read_condor(args: argparse.Namespace, console: Console) -> int:
         with existing(args) as engine, args.read_condor.open("rb") as file:
             newest = args.read_condor.stat().st_mtime
             log = read_condor_log(iter(lambda: file.readline(LONGEST_LINE + 1), b""), newest)
-            done = count_attempts(engine, args.cluster, log.attempts)
+            counted = count_attempts(engine, args.cluster, log.attempts)
     except OSError as error:
         raise UserError(f"{args.read_condor}: {error.strerror}") from error
+    machines = len({attempt.host for attempt in log.attempts})
     ends = Counter(attempt.outcome for attempt in log.attempts)
     listed_ends = ", ".join(f"{count:,} {end}" for end, count in ends.most_common()) or "none"
     console.print(
-        f"{log.events:,} events; {len(log.attempts):,} attempts on {done.machines:,} machines ({listed_ends}); "
-        f"{done.counted:,} counted, {done.known:,} known before; {log.checkpoints:,} periodic checkpoints",
+        f"{log.events:,} events; {len(log.attempts):,} attempts on {machines:,} machines ({listed_ends}); "
+        f"{counted:,} counted, {len(log.attempts) - counted:,} known before; {log.checkpoints:,} periodic checkpoints",
         highlight=False,
     )
     for reason, count in log.skipped.most_common():
@@ -162,13 +162,10 @@ def _show(found: MachineRanking, console: Console) -> None:
     for head in ("state", "score", "range", "failed", "evicted"):
         table.add_column(head, justify="left" if head == "state" else "right", no_wrap=True)
     for row in found.machines:
-        table.add_row(Text(f"{row.cluster}/{row.name}"), *_cells(row))
+        known = f"{row.low:.2f}-{row.high:.2f}" if row.known else "no history"
+        score = "-" if row.score is None else f"{row.score:.3f}"
+        figures = (row.state, score, known, f"{row.failures:,}", f"{row.evictions:,}")
+        table.add_row(Text(f"{row.cluster}/{row.name}"), *figures)
     console.print(table)
     if more := found.ranked - len(found.machines):
         console.print(f"{more:,} more; --limit {found.ranked} prints all", highlight=False)
-
-
-def _cells(row: RankedMachine) -> list[str]:
-    known = f"{row.low:.2f}-{row.high:.2f}" if row.known else "no history"
-    score = "-" if row.score is None else f"{row.score:.3f}"
-    return [row.state, score, known, f"{row.failures:,}", f"{row.evictions:,}"]

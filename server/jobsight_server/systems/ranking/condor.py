@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Literal
 
 from sqlalchemy import Engine
 
@@ -21,8 +20,6 @@ from jobsight_server.storage.engine import pieces
 from jobsight_server.systems.ranking.learning import learn, lock_reliability, write_reliability
 from jobsight_server.systems.ranking.outcomes import JudgedRun, count_end, counted_before, ends_of
 from jobsight_server.systems.ranking.rows import read_machines, write_machines
-
-AttemptEnd = Literal["success", "failed", "evicted", "requeued", "checkpointed", "user-failed"]
 
 LONGEST_LINE = 64 * 1024
 _MOST_LINES = 1000  # of an event
@@ -60,7 +57,7 @@ class LoggedAttempt:
     host: str
     start: float
     end: float
-    outcome: AttemptEnd
+    outcome: JobEnd
 
 
 @dataclass(slots=True)
@@ -165,7 +162,7 @@ def _host(lines: tuple[str, ...]) -> str | None:
     return None if address is None else address[1]
 
 
-def _outcome(event: LoggedEvent) -> AttemptEnd | None:
+def _outcome(event: LoggedEvent) -> JobEnd | None:
     """Return how the attempt ended; None for an event that does not end one."""
     text = "\n".join(event.lines)
     if event.kind == EVICTED:
@@ -181,49 +178,37 @@ def _outcome(event: LoggedEvent) -> AttemptEnd | None:
 _AT_ONCE = 5000
 
 
-@dataclass(slots=True)
-class AttemptsCounted:
-    """Numbers of newly counted attempts, of those counted before, and of their machines."""
-
-    counted: int = 0
-    known: int = 0
-    machines: int = 0
-
-
-def count_attempts(engine: Engine, cluster: str, attempts: Sequence[LoggedAttempt]) -> AttemptsCounted:
-    """Count the attempts, some thousand in a transaction.
+def count_attempts(engine: Engine, cluster: str, attempts: Sequence[LoggedAttempt]) -> int:
+    """Count the attempts, some thousand in a transaction; return how many were not counted before.
 
     Events fade by their age relative to the newest, so that an old log counts.
     """
     newest = max((attempt.end for attempt in attempts), default=0.0)
-    done = AttemptsCounted(machines=len({attempt.host for attempt in attempts}))
-    for some in pieces(attempts, _AT_ONCE):
-        _count(engine, cluster, some, newest, done)
-    return done
+    return sum(_count(engine, cluster, some, newest) for some in pieces(attempts, _AT_ONCE))
 
 
-def _count(engine: Engine, cluster: str, attempts: Sequence[LoggedAttempt], now: float, done: AttemptsCounted) -> None:
+def _count(engine: Engine, cluster: str, attempts: Sequence[LoggedAttempt], now: float) -> int:
+    counted = 0
     runs = [(attempt, _run(cluster, attempt)) for attempt in attempts]
     with engine.begin() as connection:
         state = lock_reliability(connection)
-        names = dict.fromkeys((cluster, attempt.host) for attempt in attempts)
-        found = read_machines(connection, names)
+        found = read_machines(connection, dict.fromkeys((cluster, attempt.host) for attempt in attempts))
         known = counted_before(connection, [run for _, run in runs], found)
         for attempt, run in runs:
             key = (cluster, attempt.host, run.job_id, run.start)
             if key in known:
-                done.known += 1
                 continue
             known.add(key)
             end: JobEnd = attempt.outcome
             if end == "failed":
                 end = (ends_of(connection, run, found, set(), may_wait=False) or {})[attempt.host]
             count_end(found[cluster, attempt.host], run, end, now)
-            done.counted += 1
+            counted += 1
         rows = list(found.values())
         learn(connection, state, rows)
         state.version += write_machines(connection, rows)
         write_reliability(connection, state)
+    return counted
 
 
 def _run(cluster: str, attempt: LoggedAttempt) -> JudgedRun:

@@ -15,8 +15,6 @@ from jobsight_server.storage.engine import fetch, lock_until_commit
 from jobsight_server.systems.ranking.rows import MachineRow
 from jobsight_server.systems.ranking.tables import reliability_state
 
-_ROW = 1
-
 
 @dataclass(slots=True)
 class ReliabilityState:
@@ -49,7 +47,7 @@ def write_reliability(connection: Connection, state: ReliabilityState) -> None:
     """Write the row; the caller holds the lock."""
     values = asdict(state)
     if not connection.execute(update(reliability_state).values(values)).rowcount:
-        connection.execute(insert(reliability_state).values(id=_ROW, **values))
+        connection.execute(insert(reliability_state).values(id=1, **values))
 
 
 DAY_S = 86_400.0

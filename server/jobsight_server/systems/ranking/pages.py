@@ -35,21 +35,19 @@ def rank() -> MachineRanking:
     everywhere = choice_argument("include", (_FREE, _ALL)) == _ALL
     limit = integer_argument("limit", _LISTED, MACHINES_AT_MOST)
     with here.read_engine.connect() as connection:
-        run_time_s, predicted = _run_time(connection, cluster)
-        question = RankQuestion(run_time_s, ranker.method, cluster, processors, everywhere)
+        question = RankQuestion(_run_time(connection, cluster), ranker.method, cluster, processors, everywhere)
         return machine_ranking(
             connection,
             ranker.board.columns(connection),
             question,
             here.clock(),
-            predicted=predicted,
             name=name,
             limit=limit,
         )
 
 
-def _run_time(connection: Connection, cluster: str | None) -> tuple[float, bool]:
-    """Return the run time, and whether it is a forecast for the user's job."""
+def _run_time(connection: Connection, cluster: str | None) -> float:
+    """Return the run time, given or forecast for the user's job."""
     user, application = name_argument("user"), name_argument("application")
     if user is None:
         if application is not None:
@@ -59,10 +57,10 @@ def _run_time(connection: Connection, cluster: str | None) -> tuple[float, bool]
             raise BadRequest(
                 "query parameter for is missing; add for=6h, or user=NAME to use the run time predicted for that user"
             )
-        return found, False
+        return found
     if given("for") is not None:
         raise BadRequest("give for=RUN_TIME or user=NAME, not both")
-    return predicted_run_time(connection, context().answers, user, application, cluster), True
+    return predicted_run_time(connection, context().answers, user, application, cluster)
 
 
 RANK = Route(

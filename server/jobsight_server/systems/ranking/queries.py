@@ -87,7 +87,6 @@ class MachineRanking(Record):
     now: float
     method: RankMethod
     run_time_s: float
-    run_time_from: Literal["given", "predicted"]
     weights: tuple[float, float, float]
     total: int
     ranked: int
@@ -101,21 +100,21 @@ def machine_ranking(
     question: RankQuestion,
     now: float,
     *,
-    predicted: bool = False,
     name: str | None = None,
     limit: int = 100,
 ) -> MachineRanking:
     """Return the first ``limit`` machines, or those of ``name``."""
     ranks = rank_machines(columns, question, now)
+    order = ranks.ranking.order
     places = [
         (rank, int(number))
-        for rank, number in enumerate(ranks.order if name is not None else ranks.order[:limit], 1)
+        for rank, number in enumerate(order if name is not None else order[:limit], 1)
         if name is None or columns.names[number][1] == name
     ]
     absent, busy = ranks.asked & ~ranks.present, ranks.asked & ranks.present & ~ranks.free
     return MachineRanking(
-        *(now, question.method, question.run_time_s, "predicted" if predicted else "given", DEFAULTS.weights),
-        *(len(columns), len(ranks.order), NotRanked(int(absent.sum()), int(busy.sum()))),
+        *(now, question.method, question.run_time_s, DEFAULTS.weights),
+        *(len(columns), len(order), NotRanked(int(absent.sum()), int(busy.sum()))),
         _rows(connection, ranks, places[:limit], now),
     )
 

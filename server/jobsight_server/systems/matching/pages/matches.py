@@ -38,7 +38,6 @@ from jobsight_server.web.kit.routes import Route, context, part, record_reply
 RELEASED_AT_MOST = 10_000
 
 _SHAPE = '{"jobs": [{"name": N, "dependencies": [{"name": D, "type": T, "amounts": {...}}]}]}'
-_FLAG = {"type": "string", "enum": ["1", "0"]}
 
 Number = Annotated[int, Meta(ge=1, le=LARGEST_ID)]
 
@@ -150,7 +149,7 @@ ROUTES = (
         "/api/v1/matches",
         match_batch,
         "Matches a batch: each job gets everything it needs or nothing; a match holds until released or expired",
-        (Parameter("dry_run", "1: dry run; nothing is held", _FLAG),),
+        (Parameter("dry_run", "1: dry run; nothing is held", choice_of(("1", "0"))),),
         answer=BatchAnswer,
         body=JobBatch,
     ),

@@ -10,6 +10,7 @@ from msgspec import Meta
 from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_scheduler.matching.records import decoded
+from jobsight_server.forecasts.record import PAGE_SIZE
 from jobsight_server.systems.matching.edit import delete_resource, put_resource
 from jobsight_server.systems.matching.pages.definitions import definition, policies
 from jobsight_server.systems.matching.queries import (
@@ -37,7 +38,6 @@ from jobsight_server.web.kit.routes import Route, context, part, record_reply
 
 REPORTS_AT_MOST = 20_000
 SIZE_AT_MOST = 20_000
-_PAGE_SIZE = 50
 
 
 class StateReports(msgspec.Struct, forbid_unknown_fields=True):
@@ -55,7 +55,7 @@ class EachReport(StateReports, forbid_unknown_fields=True):
 
 def resources() -> ResourceList:
     kind, page = name_argument("type"), integer_argument("page", 1, PAGES_AT_MOST)
-    size = integer_argument("size", _PAGE_SIZE, SIZE_AT_MOST)
+    size = integer_argument("size", PAGE_SIZE, SIZE_AT_MOST)
     return part(Matcher).look(lambda catalogue, now: resource_list(catalogue, now, kind, page, size))
 
 
