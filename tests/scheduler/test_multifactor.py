@@ -70,5 +70,3 @@ def test_weights_by_name() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             priority_weights(given)
-    with pytest.raises(ValueError, match="easy has no priority weights; multifactor has"):
-        choose_policy("easy", weights=PriorityWeights())

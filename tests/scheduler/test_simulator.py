@@ -108,10 +108,6 @@ def test_a_workload_without_jobs_is_done_at_once() -> None:
         assert simulation(jobs, policy).advance(10)
 
 
-def test_names_that_do_not_exist() -> None:
-    with pytest.raises(ValueError, match="unknown policy 'lifo'; choose from fcfs"):
-        choose_policy("lifo")
-    with pytest.raises(ValueError, match="unknown predictor 'oracle'; choose from last-two"):
-        choose_policy("easy++", "oracle")
+def test_a_policy_that_takes_no_predictor() -> None:
     with pytest.raises(ValueError, match="easy uses requested times and takes no predictor"):
         choose_policy("easy", "locality")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
@@ -18,20 +18,14 @@ class Clusters:
     """Processors and uplink capacity, in bits per second, of each cluster.
 
     Raises:
-        ValueError: no cluster, a cluster without processors, or an uplink without capacity.
+        ValueError: an uplink without capacity.
     """
 
     processors: tuple[int, ...]
     uplink_bps: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if not self.processors or len(self.processors) != len(self.uplink_bps):
-            raise ValueError(
-                f"{len(self.processors)} clusters with {len(self.uplink_bps)} uplinks: give each cluster one uplink"
-            )
-        for k, (count, capacity) in enumerate(zip(self.processors, self.uplink_bps, strict=True)):
-            if count < 1:
-                raise ValueError(f"cluster {k} has {count} processors; give at least 1")
+        for k, capacity in enumerate(self.uplink_bps):
             if not (capacity > 0.0 and isfinite(capacity)):
                 raise ValueError(
                     f"the uplink of cluster {k} carries {capacity} bit/s: jobs spread over it would never end; "
@@ -53,14 +47,9 @@ def demand(allocation: Allocation, bandwidth_bps: float) -> LinkDemand:
     """Return the demand of a spread job on the uplinks: ``n_k b (N - n_k) / (N - 1)`` each, all-to-all traffic."""
     if len(allocation) < 2 or bandwidth_bps <= 0.0:
         return ()
-    return tuple(_demands(allocation, bandwidth_bps))
-
-
-def _demands(allocation: Sequence[tuple[int, int]], bandwidth_bps: float) -> Iterator[tuple[int, float]]:
     whole = sum([count for _, count in allocation])
     each = bandwidth_bps / (whole - 1)
-    for cluster, count in allocation:
-        yield cluster, count * (whole - count) * each
+    return tuple([(cluster, count * (whole - count) * each) for cluster, count in allocation])
 
 
 Sharing = Callable[[Sequence[LinkDemand], Sequence[float]], list[float]]

@@ -21,23 +21,11 @@ class CommunicatingJobs:
     """Jobs and their network use, arrays of shape (jobs,).
 
     ``bandwidth_bps`` per processor, on average over a dedicated run; ``share`` of that run in communication, 0..1.
-
-    Raises:
-        ValueError: a job has a bandwidth or share that is not a number, negative, or out of range.
     """
 
     jobs: Workload
     bandwidth_bps: Floats
     share: Floats
-
-    def __post_init__(self) -> None:
-        for name, column, most in (("bandwidth", self.bandwidth_bps, np.inf), ("share", self.share, 1.0)):
-            if len(column) != len(self.jobs):
-                raise ValueError(f"{len(column)} values of {name} for {len(self.jobs)} jobs: give one each")
-            good = (column >= 0.0) & (column <= most) & np.isfinite(column)
-            if not good.all():
-                bad = int(np.argmin(good))
-                raise ValueError(f"job {bad + 1} has a {name} of {column[bad]}: give from 0 to {most:g}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import Any
 
@@ -27,22 +27,20 @@ from jobsight_scheduler.table import JobTable, table_of
 MakeScheduler = Callable[[ClusterRequests], Scheduler]
 
 
+@dataclass(slots=True)
 class Flow:
     """A running job that uses links: its remaining work, and its speed.
 
     Speed is ``1 / ((1 - share) + share c)``, where c is the slowdown of communication.
     """
 
-    __slots__ = ("demand", "fastest", "left_s", "share", "since_s", "speed", "version")
-
-    def __init__(self, wanted: LinkDemand, share: float, left_s: float, since_s: float) -> None:
-        self.demand = wanted
-        self.share = share
-        self.left_s = left_s
-        self.since_s = since_s
-        self.speed = 1.0
-        self.fastest = 0.0
-        self.version = 1
+    demand: LinkDemand
+    share: float
+    left_s: float
+    since_s: float
+    speed: float = 1.0
+    fastest: float = 0.0
+    version: int = 1
 
 
 class CoSimulation:
@@ -51,9 +49,6 @@ class CoSimulation:
     The scheduler sees only the requests; when a job ends, it gets the measured use. At one instant submissions precede
     ends, and ends follow the order of the starts. A job counts as ended only when it has, since a slowed one may
     outlive its request.
-
-    Raises:
-        ValueError: a job is larger than all clusters together.
     """
 
     def __init__(
@@ -64,12 +59,6 @@ class CoSimulation:
         sharing: Sharing = proportional,
     ) -> None:
         jobs = work.jobs
-        if len(jobs) and int(jobs.processors.max()) > clusters.total:
-            large = int(np.argmax(jobs.processors > clusters.total))
-            raise ValueError(
-                f"job {large + 1} wants {jobs.processors[large]} processors, all clusters have {clusters.total}: it "
-                "would wait for ever; drop and count it"
-            )
         self.work = work
         self.workload = jobs
         self.clusters = clusters

@@ -128,24 +128,18 @@ def decide_corrected(
     return replace(as_predicted, success=replace(as_predicted.success, executable=executable)), True
 
 
+@dataclass(slots=True)
 class _Search:
     """The search for a slot for one offer."""
 
-    def __init__(
-        self,
-        plan: BookingPlan,
-        offer: JobOffer,
-        risk: PlanRisk[Any, Any],
-        rule: AcceptanceRule,
-        available: float,
-        survives: float,
-        correct: Correct | None,
-    ) -> None:
-        self._plan, self._offer, self._rule = plan, offer, rule
-        self._available, self._survives = available, survives
-        self._correct = correct
-        self._risk = risk
-        self._candidates = 0
+    _plan: BookingPlan
+    _offer: JobOffer
+    _risk: PlanRisk[Any, Any]
+    _rule: AcceptanceRule
+    _available: float
+    _survives: float
+    _correct: Correct | None
+    _candidates: int = 0
 
     def is_acceptable(self, pos: float, executable: float) -> bool:
         """Whether a probability of success, of which ``executable`` is a factor, suffices."""

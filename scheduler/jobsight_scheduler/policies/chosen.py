@@ -131,20 +131,16 @@ def choose_policy(
     own: PolicyEntry | None = None,
     weights: PriorityWeights | None = None,
 ) -> ChosenPolicy:
-    """Return policy ``name`` (built in, or ``own``), with a run-time predictor if one is named or always needed.
+    """Return policy ``name`` (built in, or ``own``), with a run-time predictor if one is named or always needed,
+    and with ``weights`` if it has some.
 
     Raises:
-        ValueError: unknown policy or predictor, a policy that takes none, or weights for one that has none.
+        KeyError: unknown policy.
+        ValueError: a predictor for a policy that takes none.
     """
-    if own is None and name not in POLICIES:
-        raise ValueError(f"unknown policy {name!r}; choose from {', '.join(POLICIES)}")
     entry = own or POLICIES[name]
-    if predictor is not None and predictor not in PREDICTORS:
-        raise ValueError(f"unknown predictor {predictor!r}; choose from {', '.join(PREDICTORS)}")
     if predictor is not None and not entry.takes_predictor:
         predicting = " and ".join(other for other, entry in POLICIES.items() if entry.takes_predictor)
         raise ValueError(f"{name} uses requested times and takes no predictor; {predicting} do")
-    if weights is not None and not entry.has_weights:
-        raise ValueError(f"{name} has no priority weights; {Multifactor.name} has")
     chosen = (weights or PriorityWeights()) if entry.has_weights else None
     return ChosenPolicy(name, predictor or entry.default_predictor, entry, chosen)

@@ -43,10 +43,6 @@ class LublinParameters:
     daily: tuple[float, float]
     all_day: float
 
-    def gap_gamma(self) -> tuple[float, float]:
-        """Return the shape and scale of the logarithm of gaps, over the whole day instead of its busiest hours."""
-        return self.gap[0] * self.all_day, self.gap[1]
-
 
 BATCH = LublinParameters(
     serial=0.2927,
@@ -139,7 +135,7 @@ def run_times(kind: LublinParameters, nodes: Floats, rng: np.random.Generator) -
 
 def submissions(kind: LublinParameters, jobs: int, rng: np.random.Generator) -> Floats:
     """Draw seconds since midnight, ascending, shape (jobs,): gaps of busy hours, spread by each half hour's share."""
-    shape, scale = kind.gap_gamma()
+    shape, scale = kind.gap[0] * kind.all_day, kind.gap[1]  # over the whole day instead of its busiest hours
     gaps = np.exp(_below(LONGEST_GAP, jobs, lambda chosen: rng.gamma(shape, scale, len(chosen))))
     points = np.cumsum(gaps / BUCKET_S)
     edges = np.concatenate([[0.0], np.cumsum(daily_cycle(kind) * BUCKETS)])

@@ -108,14 +108,9 @@ def read_swf(file: Path) -> Trace:
     with gzip.open(file, "rb") if is_packed else file.open("rb") as stream:
         trace = parse_swf(lines_of(stream))
     if not len(trace):
-        raise TraceError(f"{file} has no job of the Standard Workload Format: {found_instead(trace)}")
+        found = [f"{count} lines {reason} (first: {trace.places[reason]})" for reason, count in trace.repairs.items()]
+        raise TraceError(f"{file} has no job of the Standard Workload Format: {', '.join(found) or 'no lines'}")
     return trace
-
-
-def found_instead(trace: Trace) -> str:
-    """Describe the content of a file without jobs."""
-    found = [f"{count} lines {reason} (first: {trace.places[reason]})" for reason, count in trace.repairs.items()]
-    return ", ".join(found) or "no lines"
 
 
 def lines_of(stream: BinaryIO | gzip.GzipFile) -> Iterator[str]:

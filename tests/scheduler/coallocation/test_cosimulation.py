@@ -203,18 +203,8 @@ def test_ten_thousand_jobs_at_once_and_more_than_are_looked_at(monkeypatch: pyte
     assert (np.diff(starts) >= 0).all()  # only the head may start: first come, first served
 
 
-def test_bad_input_is_named() -> None:
-    good = work_of((0, 10, 4, 1e6, 0.5), (5, 10, 4, 1e6, 0.5))
+def test_a_workload_without_jobs_is_done_at_once() -> None:
     clusters = Clusters((4, 4), (1e6, 1e6))
-    jobs = good.jobs
-    with pytest.raises(ValueError, match="job 1 wants 4 processors, all clusters have 3"):
-        simulate(good, Clusters((2, 1), (1e6, 1e6)), "naive")
-    with pytest.raises(ValueError, match=r"job 1 has a bandwidth of -1\.0"):
-        CommunicatingJobs(jobs, np.array([-1.0, 0.0]), good.share)
-    with pytest.raises(ValueError, match=r"job 2 has a share of 1\.5: give from 0 to 1"):
-        CommunicatingJobs(jobs, good.bandwidth_bps, np.array([0.0, 1.5]))
-    with pytest.raises(ValueError, match="1 values of bandwidth for 2 jobs"):
-        CommunicatingJobs(jobs, np.array([1.0]), good.share)
     nothing = np.empty(0)
     empty = Workload(nothing, nothing, nothing, np.empty(0, dtype=np.int64), np.empty(0, dtype=np.intp), Counter())
     assert simulate(CommunicatingJobs(empty, nothing, nothing), clusters, "aware").advance(10)

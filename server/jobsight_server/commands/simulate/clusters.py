@@ -43,11 +43,8 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as wrong:
         raise UserError(str(wrong)) from wrong
     given = read_workload(args, clusters.total)
-    try:
-        drawn = draw_communication(given.trace, given.workload, args.seed, Habits(half_bps=args.half))
-        sources = [bandwidth_source(args.bandwidth, drawn, args.constant) for _ in range(1 + args.ask_again)]
-    except ValueError as wrong:
-        raise UserError(f"{given.name}: {wrong}") from wrong
+    drawn = draw_communication(given.trace, given.workload, args.seed, Habits(half_bps=args.half))
+    sources = [bandwidth_source(args.bandwidth, drawn, args.constant) for _ in range(1 + args.ask_again)]
     make = partial(Scheduler, placement=PLACEMENTS[args.placement])
     began = time.process_time()
     simulation, *others = (

@@ -71,27 +71,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.memory:
-        _require_fit(args, "--memory")
-        from jobsight_server.commands.simulate import memory
-
-        return memory.run(args)
-    if args.clusters is None:
-        _require_fit(args, "one machine")
-        from jobsight_server.commands.simulate import machine
-
-        return machine.run(args)
+    from jobsight_server.commands.simulate import clusters, clusters_of_site, machine, memory
     from jobsight_server.commands.simulate.workload import is_database
 
-    if args.trace is not None and is_database(args.trace):
-        _require_fit(args, "--clusters on a database")
-        from jobsight_server.commands.simulate import clusters_of_site
-
-        return clusters_of_site.run(args)
-    _require_fit(args, "--clusters")
-    from jobsight_server.commands.simulate import clusters
-
-    return clusters.run(args)
+    if args.memory:
+        simulation, begin = "--memory", memory.run
+    elif args.clusters is None:
+        simulation, begin = "one machine", machine.run
+    elif args.trace is not None and is_database(args.trace):
+        simulation, begin = "--clusters on a database", clusters_of_site.run
+    else:
+        simulation, begin = "--clusters", clusters.run
+    _require_fit(args, simulation)
+    return begin(args)
 
 
 def _require_fit(args: argparse.Namespace, simulation: str) -> None:

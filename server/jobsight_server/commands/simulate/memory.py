@@ -70,10 +70,6 @@ def _jobs_and_nodes(args: argparse.Namespace) -> tuple[MemoryJobs, str]:
             raise UserError(f"{args.trace} has no nodes: give --classes, such as 512x32M,512x24M")
         trace, file = read_trace(site, Path(args.trace))
     try:
-        parse_classes(classes)
-    except ValueError as error:
-        raise UserError(f"--classes: {error}") from error
-    try:
         return jobs_on(trace, classes, file.name), classes
     except ValueError as error:
         raise UserError(str(error)) from error

@@ -43,7 +43,7 @@ def _chosen(name: str, args: argparse.Namespace, weights: PriorityWeights | None
     entry = policy_called(name)
     predictor = args.predictor if is_first or entry.takes_predictor else None
     try:
-        chosen = choose_policy(name, predictor, entry, weights if entry.has_weights else None)
+        chosen = choose_policy(name, predictor, entry, weights)
         return chosen.asking_again() if is_first and args.ask_again else chosen
     except ValueError as error:
         raise UserError(f"--policy {error}") from error
@@ -52,19 +52,13 @@ def _chosen(name: str, args: argparse.Namespace, weights: PriorityWeights | None
 def _weights(given: list[str] | None) -> PriorityWeights | None:
     if given is None:
         return None
-    named: dict[str, float] = {}
-    for text in given:
-        name, equals, number = text.partition("=")
-        try:
-            if not equals or name in named:
-                raise ValueError("give each weight once, such as age=1000")
-            named[name] = float(number)
-        except ValueError as error:
-            raise UserError(f"--priority {text[:60]!r}: {error}") from error
+    named = {name: number for name, _, number in (text.partition("=") for text in given)}
     try:
-        return priority_weights(named)
+        if len(named) < len(given):
+            raise ValueError("give each weight once")
+        return priority_weights({name: float(number) for name, number in named.items()})
     except ValueError as error:
-        raise UserError(f"--priority: {error}") from error
+        raise UserError(f"--priority {' '.join(given)[:100]}: {error}; give weights such as age=1000") from error
 
 
 def installed_policies() -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from jobsight_scheduler.workload.canonical import LARGEST_MACHINE, Workload, canonical, scaled_to
+from jobsight_scheduler.workload.canonical import Workload, canonical, scaled_to
 from jobsight_scheduler.workload.lublin import lublin
 from jobsight_scheduler.workload.swf import Trace, read_swf, write_swf
 from jobsight_server.command_line.trace_argument import cluster_of, explained, open_database_trace
@@ -30,18 +30,32 @@ class MachineWorkload:
 
 
 def read_workload(args: argparse.Namespace, processors: int | None) -> MachineWorkload:
-    """Return the workload that the arguments describe, at ``--load``, for a machine of ``processors``.
+    """Return the workload that the arguments describe, at ``--load``, by default its own, for a machine of
+    ``processors``, by default those of the trace's header.
 
     Raises:
         UserError: no such trace, none of its jobs can run, or an impossible load.
     """
     if args.trace is None:
-        return fit(_generated(args, processors), Path(f"synthetic-{args.synthetic}"), processors, args.load)
-    if args.synthetic or args.workload_out:
+        trace, file = _generated(args, processors), Path(f"synthetic-{args.synthetic}")
+    elif args.synthetic or args.workload_out:
         raise UserError(f"{args.trace}: a trace was given; leave it out, or leave out --synthetic and --workload-out")
-    with open_site(args.trace, args.cluster) as site:
-        trace, file = read_trace(site, Path(args.trace))
-    return fit(trace, file, processors, args.load)
+    else:
+        with open_site(args.trace, args.cluster) as site:
+            trace, file = read_trace(site, Path(args.trace))
+    capacity = trace.max_processors if processors is None else processors
+    if capacity is None:
+        raise UserError(f"{file} has no MaxProcs in its header: give --processors")
+    try:
+        workload = canonical(trace, capacity)
+        if not len(workload):
+            why = (f"{n} {reason} (first: {workload.places[reason]})" for reason, n in workload.dropped.items())
+            raise UserError(f"none of its {len(trace)} jobs can run: {', '.join(why)}; a larger machine may help")
+        if args.load is not None:
+            workload = scaled_to(workload, capacity, args.load)
+    except ValueError as error:
+        raise UserError(f"{file}: {error}") from error
+    return MachineWorkload(file.name, trace, workload, capacity)
 
 
 def read_trace(site: tuple[Connection, str] | None, file: Path) -> tuple[Trace, Path]:
@@ -93,41 +107,6 @@ def _generated(args: argparse.Namespace, processors: int | None) -> Trace:
         except OSError as error:
             raise UserError(f"--workload-out {args.workload_out}: {error.strerror or error}") from error
     return trace
-
-
-def fit(trace: Trace, file: Path, processors: int | None, load: float | None) -> MachineWorkload:
-    """Return ``trace`` for a machine of ``processors``, by default those of its header, at ``load``, by default its
-    own.
-
-    Raises:
-        UserError: none of its jobs can run, or an impossible load; ``file`` names the trace.
-    """
-    capacity = _capacity(trace, processors, file)
-    try:
-        workload = canonical(trace, capacity)
-        if not len(workload):
-            why = (f"{n} {reason} (first: {workload.places[reason]})" for reason, n in workload.dropped.items())
-            raise UserError(f"none of its {len(trace)} jobs can run: {', '.join(why)}; a larger machine may help")
-        if load is not None:
-            workload = scaled_to(workload, capacity, load)
-    except ValueError as error:
-        raise UserError(f"{file}: {error}") from error
-    return MachineWorkload(file.name, trace, workload, capacity)
-
-
-def _capacity(trace: Trace, given: int | None, file: Path) -> int:
-    if given is not None:
-        if not 1 <= given <= LARGEST_MACHINE:
-            raise UserError(f"--processors {given}: give from 1 to {LARGEST_MACHINE:,}")
-        return given
-    if trace.max_processors is None:
-        raise UserError(f"{file} has no MaxProcs in its header: give --processors")
-    if trace.max_processors > LARGEST_MACHINE:
-        raise UserError(
-            f"{file}: MaxProcs: {trace.max_processors} in the header; at most {LARGEST_MACHINE:,} processors are "
-            "simulated: correct it, or give --processors"
-        )
-    return trace.max_processors
 
 
 def counted(trace: Trace, workload: Workload) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Self
 import msgspec
 from sqlalchemy import Connection, select, text
 
-from jobsight_predictor.runtime.success import Correct, Recalibration
+from jobsight_predictor.runtime.success import Recalibration
 from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.systems.offers.tables import plans
 
@@ -44,10 +44,6 @@ class Calibration:
     def __init__(self) -> None:
         self.recalibration = Recalibration()
         self._classes: list[list[float]] = [list(_NEW) for _ in range(len(EDGES) + 1)]
-
-    def correction(self, now_h: float) -> Correct:
-        """Return the function from a predicted probability of failure to the corrected one."""
-        return self.recalibration.as_of(now_h)
 
     def learn(self, predicted: float, promised: float, outcome: str, at_h: float) -> None:
         """Learn from the end of a job: finished, killed because its time was over, or failed for another reason.

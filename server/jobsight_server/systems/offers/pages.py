@@ -30,7 +30,7 @@ PLAN = Route(
     "The plan of a cluster: jobs with a time slot, promises and their outcomes",
     (Parameter("cluster", "default: the first with a plan, by name", NAME),),
 )
-ROUTES = (PLAN, *routes.RISK_ROUTES, *routes.ROUTES)
+ROUTES = (PLAN, *routes.ROUTES)
 
 
 def add_pages(pages: Blueprint) -> None:

@@ -76,7 +76,7 @@ def ask_risk() -> Response:
     gap = Gap(cluster, job, nodes, requested_s, start, _end(asked, start), _elapsed(asked))
     with here.read_engine.connect() as connection:
         accuracy = seller.run_times.of(connection, cluster, job)
-        correct = read_calibration(connection, cluster).correction(here.clock() / HOUR_S)
+        correct = read_calibration(connection, cluster).recalibration.as_of(here.clock() / HOUR_S)
     return record_reply(risk_of(seller.config, gap, accuracy, correct))
 
 
@@ -121,18 +121,6 @@ def _end(asked: RiskQuestion, start: float) -> float:
 
 def _elapsed(asked: RiskQuestion) -> float:
     return amount_of(asked.elapsed_s, "elapsed_s", time_s, WALLTIME_AT_MOST_S) if asked.elapsed_s else 0.0
-
-
-RISK_ROUTES = (
-    Route(
-        "/api/v1/risk",
-        ask_risk,
-        "Whether a job fits a gap: its probability of success with its three factors, and their value",
-        method="POST",
-        answer=Risk,
-        body=RiskQuestion,
-    ),
-)
 
 
 _LONGEST_NAME = 1000
@@ -296,6 +284,14 @@ def _change(action: str, handler: Callable[[], Response], summary: str, body: ty
 
 
 ROUTES = (
+    Route(
+        "/api/v1/risk",
+        ask_risk,
+        "Whether a job fits a gap: its probability of success with its three factors, and their value",
+        method="POST",
+        answer=Risk,
+        body=RiskQuestion,
+    ),
     Route(
         "/api/v1/offers",
         ask_place,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from sqlalchemy import Connection
@@ -28,8 +28,6 @@ _BY_USER = f'SELECT {_COLUMNS} FROM jobs WHERE cluster = ? AND "user" = ? AND {_
 _BY_CLUSTER = f'SELECT {_COLUMNS} FROM jobs WHERE cluster = ? AND {_KNOWN} ORDER BY "end" DESC LIMIT ?'
 
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
 History = TypeVar("History", TimeSliceAccuracy, GroupAccuracy)
 
 NO_HISTORY = "no history"
@@ -46,44 +44,33 @@ class RunTimes:
     """
 
     def __init__(self) -> None:
-        self._of_clusters: _Kept[str, TimeSliceAccuracy] = _Kept()
-        self._of_users: _Kept[tuple[str, str], GroupAccuracy] = _Kept()
+        self._kept: dict[tuple[str, str | None], tuple[float, Any]] = {}
+        self._lock = threading.Lock()
 
     def of(self, connection: Connection, cluster: str, job: Question) -> RuntimeAccuracy:
         """Return the distribution; in a cluster without data, jobs count as using their whole requested time."""
-        wide = self._wide(connection, cluster)
+        wide = self._get(
+            (cluster, None), lambda: _taught(TimeSliceAccuracy(), connection, _BY_CLUSTER, (cluster, OF_CLUSTER))
+        )
         user = job.user
         if user is None:
             return _cautious(wide.distribution(job), wide)
         of_user = (cluster, user, OF_USER)
-        own = self._of_users.get(
-            (cluster, user), lambda: _taught(GroupAccuracy(wide=wide), connection, _BY_USER, of_user)
-        )
+        own = self._get((cluster, user), lambda: _taught(GroupAccuracy(wide=wide), connection, _BY_USER, of_user))
         return _cautious(own.distribution(job), wide)
 
-    def _wide(self, connection: Connection, cluster: str) -> TimeSliceAccuracy:
-        of_cluster = (cluster, OF_CLUSTER)
-        return self._of_clusters.get(cluster, lambda: _taught(TimeSliceAccuracy(), connection, _BY_CLUSTER, of_cluster))
-
-
-class _Kept(Generic[Key, Value]):
-    """A bounded cache whose values expire after half a minute."""
-
-    def __init__(self) -> None:
-        self._values: dict[Key, tuple[float, Value]] = {}
-        self._lock = threading.Lock()
-
-    def get(self, key: Key, make: Callable[[], Value]) -> Value:
+    def _get(self, key: tuple[str, str | None], make: Callable[[], History]) -> History:
         now = time.monotonic()
         with self._lock:
-            known = self._values.get(key)
+            known = self._kept.get(key)
         if known is not None and now - known[0] < _KEPT_S:
-            return known[1]
+            history: History = known[1]
+            return history
         made = make()
         with self._lock:
-            if len(self._values) >= _MOST_KEPT:
-                self._values.clear()
-            self._values[key] = now, made
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            self._kept[key] = now, made
         return made
 
 
