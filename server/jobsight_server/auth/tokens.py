@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -135,10 +135,7 @@ def find_token(engine: Engine, secret: str) -> Token | None:
     connection = engine.raw_connection()
     try:
         cursor = connection.cursor()
-        cursor.execute(
-            driver_sql(engine, _FIND),
-            (digest_of(secret),),
-        )
+        cursor.execute(driver_sql(engine, _FIND), (digest_of(secret),))
         row = cursor.fetchone()
         cursor.close()
     except engine.dialect.loaded_dbapi.Error:
@@ -163,12 +160,12 @@ class TokenCache:
         Raises:
             AuthError: no token, an unknown one, or one of another role.
         """
-        return _checked(bearer(header), lambda secret: self._find(secret, now), roles)
+        return _checked(self._find(bearer(header), now), roles)
 
     def cached(self, header: str, roles: Collection[str], now: float) -> Token | None:
         """Return the result of ``authenticate`` if it needs no query of the database; None if it does, or refuses."""
         with suppress(AuthError):
-            return _checked(bearer(header), lambda secret: self._recall(secret, now), roles)
+            return _checked(self._recall(bearer(header), now), roles)
         return None
 
     def _recall(self, secret: str, now: float) -> Token | None:
@@ -202,8 +199,7 @@ def bearer(header: str | None) -> str:
     return secret
 
 
-def _checked(secret: str, find: Callable[[str], Token | None], roles: Collection[str]) -> Token:
-    token = find(secret)
+def _checked(token: Token | None, roles: Collection[str]) -> Token:
     if token is None:
         raise AuthError(401, "this token is unknown or revoked; create another with `jobsight token create`")
     if token.role != "admin" and token.role not in roles:

@@ -107,16 +107,7 @@ def accepts(address: str, timeout_s: float = 0.5) -> bool:
 
 def _bound(address: str) -> socket.socket:
     host, port = split_address(address)
-    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a listening socket still conflicts
-        if bound.family == socket.AF_INET6:
-            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        bound.bind((host, port))
-    except OSError:
-        bound.close()
-        raise
-    return bound
+    return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
 
 
 def _bound_file(path: Path, owner: str) -> socket.socket:

@@ -16,6 +16,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from jobsight_server.front.table import Limits, Table
+from jobsight_server.storage.errors import RefusedError
 
 
 class Wire:
@@ -77,14 +78,6 @@ class Phase(Enum):
     ANSWERING = auto()
     IDLE = auto()
     ENDING = auto()
-
-
-class RefusedRequestError(Exception):
-    """A refused request: its status and its fault."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
@@ -152,8 +145,8 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
             self._refuse_for(error)
         if self._framing > self._limits.header_bytes + self._body:
             self._refuse(431, f"header, chunk sizes or trailers are longer than {self._limits.header_bytes} bytes")
-        elif self._table.held_bytes > self._limits.held_bytes and not self._fault:
-            self._find_room()
+        elif not (self._fault or self._table.make_room(self._limits.held_bytes, self)):
+            self._try_later("other requests fill the memory for requests; try again later")
         self._settle()
 
     def pause_writing(self) -> None:
@@ -173,7 +166,7 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_header:  # else a trailer, which must not count as a header
             if len(self.headers) == self._limits.header_fields:
-                raise RefusedRequestError(431, f"more than {self._limits.header_fields} header fields")
+                raise RefusedError(f"more than {self._limits.header_fields} header fields", 431)
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -186,19 +179,19 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
             elif name == b"content-length":
                 self._declared = int(value)
         if length > self._limits.header_bytes:
-            raise RefusedRequestError(431, f"the header is longer than {self._limits.header_bytes} bytes")
+            raise RefusedError(f"the header is longer than {self._limits.header_bytes} bytes", 431)
         version = self.parser.get_http_version()
         if version not in {"1.0", "1.1"}:
-            raise RefusedRequestError(505, f"HTTP/{version} is not spoken here; use HTTP/1.1")
+            raise RefusedError(f"HTTP/{version} is not spoken here; use HTTP/1.1", 505)
         if hosts > 1 or (hosts == 0 and version == "1.1"):
-            raise RefusedRequestError(400, f"{hosts} Host headers; send one")
+            raise RefusedError(f"{hosts} Host headers; send one", 400)
         if not self.url.startswith((b"/", b"http://", b"https://")) or self.parser.get_method() == b"CONNECT":
-            raise RefusedRequestError(400, f"the target {self.url[:100]!r} has no path")
+            raise RefusedError(f"the target {self.url[:100]!r} has no path", 400)
         self._in_header = False
         if self._upgrades():
             return
         if self._unanswered == self._limits.pipelined:
-            raise RefusedRequestError(400, f"more than {self._limits.pipelined} pipelined requests without an answer")
+            raise RefusedError(f"more than {self._limits.pipelined} pipelined requests without an answer", 400)
         super().on_headers_complete()
         self._unanswered += 1
         self._in_body = True
@@ -276,18 +269,13 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
 
     def _refuse_for(self, error: httptools.HttpParserError) -> None:
         cause = error.__context__
-        if isinstance(cause, RefusedRequestError):
+        if isinstance(cause, RefusedError):
             self._refuse(cause.status, str(cause))
         elif cause is None or isinstance(cause, httptools.HttpParserError | UnicodeError | AttributeError):
             self._refuse(400, f"not an HTTP request: {cause or error}")
         else:
             log.error("cannot read a request", exc_info=cause)
             self._try_later("internal error while reading this request; try again later")
-
-    def _find_room(self) -> None:
-        """Free bytes: drop the oldest unfinished requests of others, or else this one."""
-        if not self._table.make_room(self._limits.held_bytes, self):
-            self._try_later("other requests fill the memory for requests; try again later")
 
     def _try_later(self, message: str) -> None:
         # Never 400 without a fault of the client: agents set aside batches that get it.
@@ -344,9 +332,9 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
             if phase is Phase.HEADER:
                 seconds = limits.header_s
             elif phase is Phase.BODY:
-                seconds = limits.body_time_s(self._declared)
+                seconds = limits.body_s + self._declared / limits.slowest_bytes_per_s
             elif phase is Phase.ANSWERING:
-                seconds = limits.answer_time_s(self._wire.waiting_bytes())
+                seconds = limits.answer_s + self._wire.waiting_bytes() / limits.slowest_bytes_per_s
             else:
                 seconds = limits.linger_s
         self.deadline = self.loop.time() + seconds

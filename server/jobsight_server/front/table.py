@@ -36,12 +36,6 @@ class Limits:
     """Time to read the response for a client that is still sending a refused request."""
     pipelined: int = 16
 
-    def body_time_s(self, length: int) -> float:
-        return self.body_s + length / self.slowest_bytes_per_s
-
-    def answer_time_s(self, length: int) -> float:
-        return self.answer_s + length / self.slowest_bytes_per_s
-
 
 def process_limits(held_bytes: int, body_bytes: int) -> Limits:
     """Return the limits of a process: of ``held_bytes``, or of two of the longest bodies if that is more.

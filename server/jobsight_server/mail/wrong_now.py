@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, func, select
 
-from jobsight_server.queries.node_states import seen_at, status
+from jobsight_server.queries.node_states import node_loads
 from jobsight_server.queries.running import Foreseen, running_out
 from jobsight_server.queries.trust import of_clusters
-from jobsight_server.storage.schema import nodes, quarantine
+from jobsight_server.storage.schema import quarantine
 from jobsight_server.storage.server_states import trend
 
 _WEEK_S = 7 * 86400.0
@@ -30,14 +30,11 @@ def soon_out(each: Foreseen) -> str:
 
 
 def _silent(connection: Connection, now: float) -> Iterator[str]:
-    of_nodes = (nodes.c.cluster, nodes.c.name, nodes.c.received_at, nodes.c.last_time, nodes.c.clock_skew_s)
-    ages = {
-        f"{cluster}/{name}": now - seen_at(*times) for cluster, name, *times in connection.execute(select(*of_nodes))
-    }
-    silent = sorted((age_s, name) for name, age_s in ages.items() if status(age_s) == "silent")
+    loads = node_loads(connection, now).values()
+    silent = sorted((load.age_s, f"{load.cluster}/{load.name}") for load in loads if load.status == "silent")
     if silent:
         shown = ", ".join(name for _, name in silent[:_LISTED]) + (", ..." if len(silent) > _LISTED else "")
-        yield f"Silent nodes: {len(silent)} of {len(ages)}, last {shown}."
+        yield f"Silent nodes: {len(silent)} of {len(loads)}, last {shown}."
 
 
 def _rejected(connection: Connection, now: float) -> Iterator[str]:

@@ -44,6 +44,7 @@ READ = 100
 
 _MOST = 0.95
 _GPUS = "gpu_utilisation"
+_USED = ("memory", "cpu", "runtime")
 
 
 class Spread(Record):
@@ -143,9 +144,7 @@ def applications(
                 application=row.application,
                 jobs=row.jobs,
                 last_end=row.last_end,
-                memory=_spread([run.used.get("memory") for run in of]),
-                cpu=_spread([run.used.get("cpu") for run in of]),
-                runtime=_spread([run.used.get("runtime") for run in of]),
+                **{metric: _spread([run.used.get(metric) for run in of]) for metric in _USED},
                 requested_memory_bytes=_spread([run.memory_bytes for run in of]).median,
                 requested_walltime_s=_spread([run.walltime_s for run in of]).median,
                 memory_advice=advice["memory"],
@@ -207,7 +206,7 @@ def _saved(connection: Connection, cluster: str, user: str, days: Days) -> dict[
 
 
 _VALUES = select(profiles.c.run_id, profiles.c.metric, profiles.c.value).where(
-    profiles.c.metric.in_(("memory", "cpu", "runtime")),
+    profiles.c.metric.in_(_USED),
     profiles.c.value.is_not(None),
     profiles.c.shown_only == false(),
 )

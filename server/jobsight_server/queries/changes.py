@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta
 from sqlalchemy import Connection, Row, and_, func, select
@@ -122,15 +122,12 @@ def adjusted(connection: Connection, now: float, cluster: str | None = None) -> 
     """Read the savings of one cluster, or of all."""
     of = [adjustments.c.begun >= now - DAYS * 86400] + ([] if cluster is None else [adjustments.c.cluster == cluster])
     rows = connection.execute(select(adjustments).where(*of).order_by(adjustments.c.id)).all()
-    found = [_resource(connection, name, [row for row in rows if row.resource == name]) for name in _NAMES]
+    found = [_resource(connection, name, [row for row in rows if row.resource == name]) for name in get_args(Resource)]
     last = [
         Adjustment.of_row(row, old=float(row.old * row.times), new=float(row.new * row.times))
         for row in rows[: -ADJUSTMENTS_LISTED - 1 : -1]
     ]
     return Adjusted(cluster, found, last)
-
-
-_NAMES: tuple[Resource, ...] = ("memory", "runtime")
 
 
 def _resource(connection: Connection, resource: Resource, rows: list[Row[Any]]) -> AdjustedResource:
@@ -163,6 +160,7 @@ def _resource(connection: Connection, resource: Resource, rows: list[Row[Any]]) 
 
 
 Measure = Literal["memory_gib", "waiting_s", "failed_share"]
+Arm = Literal["advice", "none"]
 
 
 class Effect(Record):
@@ -184,7 +182,7 @@ class Effect(Record):
 class ArmCount(Record):
     """Jobs of an arm: assigned, started, ended, and those that left without a run."""
 
-    arm: Literal["advice", "none"]
+    arm: Arm
     assigned: int
     started: int
     ended: int
@@ -204,20 +202,9 @@ class TrialReport(Record):
 def trial_report(connection: Connection, seed: str, cluster: str | None = None, level: float = 0.95) -> TrialReport:
     """Return the results of one draw, without jobs that still wait: the means of both arms lack them."""
     rows = _first_runs(connection, seed, cluster)
-    counts = Counter((row.arm, name) for row in rows for name in _reached(row))
-    arms = [
-        ArmCount(arm, counts[arm, "assigned"], counts[arm, "started"], counts[arm, "ended"])
-        for arm in ("advice", "none")
-    ]
-    effects = [
-        effect
-        for measure in _MEASURES
-        if (effect := _effect(measure, [row for row in rows if _value(measure, row) is not None], level)) is not None
-    ]
+    arms = [_count(arm, [row for row in rows if row.arm == arm]) for arm in get_args(Arm)]
+    effects = [effect for measure in get_args(Measure) if (effect := _effect(measure, rows, level)) is not None]
     return TrialReport(seed, cluster, level, arms, effects)
-
-
-_MEASURES: tuple[Measure, ...] = ("memory_gib", "waiting_s", "failed_share")
 
 
 def _first_runs(connection: Connection, seed: str, cluster: str | None) -> list[Row[Any]]:
@@ -234,9 +221,9 @@ def _first_runs(connection: Connection, seed: str, cluster: str | None) -> list[
     return [row for row in connection.execute(query.order_by(of.id)) if row.place == 1]
 
 
-def _reached(row: Row[Any]) -> list[str]:
-    started = ["started"] if row.start is not None else []
-    return ["assigned", *started, *(["ended"] if row.state == ENDED else [])]
+def _count(arm: Arm, rows: list[Row[Any]]) -> ArmCount:
+    started, ended = sum(row.start is not None for row in rows), sum(row.state == ENDED for row in rows)
+    return ArmCount(arm, len(rows), started, ended)
 
 
 def _value(measure: Measure, row: Row[Any]) -> float | None:
@@ -250,7 +237,8 @@ def _value(measure: Measure, row: Row[Any]) -> float | None:
 
 
 def _effect(measure: Measure, rows: list[Row[Any]], level: float) -> Effect | None:
-    values = [value for row in rows if (value := _value(measure, row)) is not None]
+    known = [(row, value) for row in rows if (value := _value(measure, row)) is not None]
+    values, rows = [value for _, value in known], [row for row, _ in known]
     users = [f"{row.cluster}\0{row.user}" for row in rows]
     found = difference(values, [row.arm == "advice" for row in rows], users, level)
     if found is None:

@@ -142,7 +142,9 @@ def job_detail(
     The first 32 nodes of a run that sent samples have a time series over the run's life, until ``now`` while it runs.
     ``scheduler`` is the cluster's, for the syntax of advice; None if unknown.
     """
-    runs = connection.execute(select(jobs).where(named(connection, job_id, cluster)).order_by(jobs.c.start)).all()
+    runs = connection.execute(
+        select(jobs).where(named(connection, job_id, cluster)).order_by(jobs.c.start, jobs.c.id)
+    ).all()
     if not runs:
         return None
     starts = sorted({run.start for run in runs if run.state != QUEUED})
@@ -220,13 +222,15 @@ def _metric(
     again: AtStart | None = None,
 ) -> RunMetric:
     entry = row or {"reason": _why_not(state, so_far), **(forecast._asdict() if forecast else {}), "value": None}
+    if row is not None:
+        again = AtStart(row["start_forecast"], row["start_bound"], row["start_probability"], None)
     keys = ("value", "peak", "mean", "source", "attribution", "reason", "bound", "probability")
     return RunMetric(
         metric=metric,
         unit=METRICS[metric].unit,
         **{key: entry.get(key) for key in keys},
         forecast=row.get("forecast") if row else forecast and forecast.value,
-        at_start=_at_start(row, again),
+        at_start=at_start(again),
         provisional=forecast is not None and forecast.provisional,
         so_far=so_far and so_far.value,
         learned=entry["value"] is not None and not entry.get("shown_only"),
@@ -237,14 +241,11 @@ def _metric(
     )
 
 
-def _at_start(row: dict[str, Any] | None, pending: AtStart | None) -> ForecastAtStart | None:
-    if row is not None:
-        value, bound, probability = row["start_forecast"], row["start_bound"], row["start_probability"]
-    elif pending is not None:
-        value, bound, probability = pending.value, pending.bound, pending.probability
-    else:
+def at_start(again: AtStart | None) -> ForecastAtStart | None:
+    """Return the part of a forecast at the start that is shown; None without a value."""
+    if again is None or again.value is None:
         return None
-    return None if value is None else ForecastAtStart(value, bound, probability)
+    return ForecastAtStart(again.value, again.bound, again.probability)
 
 
 def _why_not(state: str, so_far: SoFar | None) -> str:
@@ -309,7 +310,7 @@ def run_efficiencies(
 
     Empty without any: jobs that never started are not stored.
     """
-    query = select(jobs).where(named(connection, job_id)).order_by(jobs.c.cluster, jobs.c.start)
+    query = select(jobs).where(named(connection, job_id)).order_by(jobs.c.cluster, jobs.c.start, jobs.c.id)
     if user is not None:
         query = query.where(jobs.c.user == user)
     found = []

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import Column, ColumnElement, Connection, Row, func, select
+from sqlalchemy import Connection, Row, func, select
 
 from jobsight_server.forecasts.record import Asked, ListPage, Record, Share, page_of
 from jobsight_server.queries.jobs import RunState
@@ -210,10 +210,11 @@ def _two_hosts(connection: Connection, cluster: str | None, now: float) -> list[
 
 
 def _runs(connection: Connection, cluster: str, names: set[str]) -> list[RunOnNode]:
+    # The cluster in a form for which no planner reads all of its jobs.
     query = (
         select(jobs.c.job_id, jobs.c.user, jobs.c.start, jobs.c.end, jobs.c.state, job_nodes.c.processors)
         .join_from(job_nodes, jobs, jobs.c.id == job_nodes.c.run_id)
-        .where(_not_by_index(jobs.c.cluster) == cluster, job_nodes.c.node.in_(names))
+        .where(func.coalesce(jobs.c.cluster, "") == cluster, job_nodes.c.node.in_(names))
         .order_by(job_nodes.c.run_id.desc())  # in the order of the node's index
         .limit(RUNS_LISTED)
     )
@@ -307,8 +308,3 @@ def last_reading(connection: Connection, cluster: str, name: str) -> float | Non
         select(func.max(nodes.c.last_time)).where(nodes.c.cluster == cluster, names)
     )
     return found
-
-
-def _not_by_index(column: Column[str]) -> ColumnElement[str]:
-    """Return the same value in a form for which no planner reads all jobs of a cluster."""
-    return func.coalesce(column, "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -254,20 +254,17 @@ def _job(
 
 
 def _by(running: Sequence[RunningJob], asked: Asked) -> tuple[Position, list[RunningJob]]:
-    values: dict[str, Callable[[RunningJob], float | None]] = {
-        "bandwidth": lambda job: job.bandwidth_bps,
-        "memory": lambda job: job.memory_bytes,
-        "left": lambda job: job.left_s,
-        "started": lambda job: job.start,
-        "risk": lambda job: len(job.risks),
-    }
+    fields = {"bandwidth": "bandwidth_bps", "memory": "memory_bytes", "left": "left_s", "started": "start"}
 
     def tie(job: RunningJob) -> tuple[float, str, str]:
         if asked.sort == "started":  # of which there are cursors, without what changes
             return 0.0, job.cluster, job.job_id
         return inf if job.left_s is None else job.left_s, job.cluster, job.job_id
 
-    return page_of(running, asked, values[asked.sort], tie, ("started",))
+    def value(job: RunningJob) -> float | None:
+        return len(job.risks) if asked.sort == "risk" else getattr(job, fields[asked.sort])
+
+    return page_of(running, asked, value, tie, ("started",))
 
 
 def _server(connection: Connection, now: float, events: Mapping[tuple[str, str], int]) -> Server:

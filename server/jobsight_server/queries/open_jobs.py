@@ -15,7 +15,7 @@ from jobsight_server.forecasts.events import read_at_start
 from jobsight_server.forecasts.prediction import read_prediction
 from jobsight_server.forecasts.record import Metric, Record, Share
 from jobsight_server.forecasts.request import question_of
-from jobsight_server.queries.job_detail import ForecastAtStart
+from jobsight_server.queries.job_detail import ForecastAtStart, at_start
 from jobsight_server.queries.job_named import named
 from jobsight_server.queries.jobs import RunState
 from jobsight_server.queries.running import forecasts_of
@@ -139,7 +139,7 @@ def _forecasts(
     submitted, started = forecasts_of(connection, reader, runs, metrics), read_at_start(connection, ids)
     forecasts: dict[int, list[ForecastNow]] = {run.id: [] for run in runs}
     for (run, metric), answer in zip(asked, answers, strict=True):
-        kept, again = submitted.get((run.id, metric)), started.get((run.id, metric))
+        kept = submitted.get((run.id, metric))
         forecasts[run.id].append(
             ForecastNow(
                 metric=metric,
@@ -150,9 +150,7 @@ def _forecasts(
                 exceed_probability=answer.exceed_probability,
                 reason=answer.reason,
                 at_submission=kept and KeptForecast(*kept),
-                at_start=None
-                if again is None or again.value is None
-                else ForecastAtStart(again.value, again.bound, again.probability),
+                at_start=at_start(started.get((run.id, metric))),
             )
         )
     return forecasts

@@ -59,13 +59,6 @@ class GroupScores(NamedTuple):
     fell_by: float
 
 
-def newest_week(connection: Connection) -> int | None:
-    """Return the Monday of the last week with a counted forecast."""
-    of_metric = "SELECT max(first_day) FROM forecast_scores WHERE metric = ? AND level = 'cluster' AND period = 'week'"
-    found = [row[0] for metric in METRICS for row in fetch(connection, of_metric, (metric,)) if row[0] is not None]
-    return max(found, default=None)
-
-
 def scores_of_all(
     connection: Connection, metric: str, level: str, first_week: int, last_week: int, cluster: str | None = None
 ) -> list[GroupScores]:
@@ -199,8 +192,9 @@ class TrustRequest(NamedTuple):
 
 def newest_day(connection: Connection) -> int | None:
     """Return the last day of the newest week with a forecast."""
-    week = newest_week(connection)
-    return None if week is None else week + 6
+    of_metric = "SELECT max(first_day) FROM forecast_scores WHERE metric = ? AND level = 'cluster' AND period = 'week'"
+    found = [row[0] for metric in METRICS for row in fetch(connection, of_metric, (metric,)) if row[0] is not None]
+    return max(found) + 6 if found else None
 
 
 def of_clusters(connection: Connection, now: float) -> list[TrustRow]:

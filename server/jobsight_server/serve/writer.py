@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -49,7 +47,6 @@ class SmallBatches:
     def __init__(self, reception: Reception, max_body_bytes: int, rest: AsgiApp, lane: Executor) -> None:
         self._reception, self._rest, self._lane = reception, rest, lane
         self._body_bytes = min(_BODY_BYTES, max_body_bytes)
-        self._finished = _Finished()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = self._plain_headers(scope)
@@ -88,8 +85,13 @@ class SmallBatches:
         return found if short and b"authorization" in found else None
 
     async def _answer(self, scope: Scope, submission: Submission, committing: Committing, body: bytes) -> WsgiAnswer:
-        if await self._finished.within(_PATIENCE_S, committing) and committing.exception() is None:
-            outcome = committing.result()
+        waiting = asyncio.wrap_future(committing)
+        waiting.add_done_callback(
+            lambda late: late.cancelled() or late.exception()
+        )  # ``conclude`` reports one that is late
+        done, _ = await asyncio.wait([waiting], timeout=_PATIENCE_S)
+        if done and waiting.exception() is None:
+            outcome = waiting.result()
             if outcome.status in _ANSWERED:
                 content = json.dumps(outcome_content(outcome)).encode()
                 return WsgiAnswer("200", _HEADERS, content)
@@ -99,38 +101,6 @@ class SmallBatches:
 
         work = partial(run_app, conclude, environ_of(scope))
         return await asyncio.get_running_loop().run_in_executor(self._lane, work)
-
-
-class _Finished:
-    """Hands over the writing thread's results; one call wakes the event loop for a whole group."""
-
-    def __init__(self) -> None:
-        self._done: deque[asyncio.Future[None]] = deque()
-        self._waking = False
-
-    async def within(self, seconds: float, committing: Committing) -> bool:
-        """Wait until it is done; return whether it was in time."""
-        loop = asyncio.get_running_loop()
-        waiting: asyncio.Future[None] = loop.create_future()
-
-        def finished(_: Committing) -> None:
-            self._done.append(waiting)
-            if not self._waking:
-                self._waking = True
-                with suppress(RuntimeError):  # the loop has ended: nothing waits now
-                    loop.call_soon_threadsafe(self._wake)
-
-        committing.add_done_callback(finished)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(waiting, seconds)
-        return committing.done()
-
-    def _wake(self) -> None:
-        self._waking = False  # before taking the first: a later one wakes the loop again
-        while self._done:
-            waiting = self._done.popleft()
-            if not waiting.done():
-                waiting.set_result(None)
 
 
 async def _body(receive: Receive) -> bytes | None:

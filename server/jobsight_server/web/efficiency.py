@@ -29,10 +29,8 @@ def efficiency() -> JobEfficiency:
     with here.read_engine.connect() as connection:
         runs = run_efficiencies(connection, here.answers, job_id, user)
     cluster = one_cluster(list(dict.fromkeys(run.cluster for run in runs)), "job")
-    if cluster is None:
-        raise not_found("job", job_id, None)
     runs = [run for run in runs if run.cluster == cluster]
-    if not runs:
+    if cluster is None or not runs:
         raise not_found("job", job_id, cluster)
     return JobEfficiency(cluster=cluster, runs=runs, text=efficiency_text(runs))
 

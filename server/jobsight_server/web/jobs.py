@@ -113,11 +113,7 @@ LISTING = Listing(
         Parameter("queue", "only of this queue or partition", NAME),
         Parameter("account", "only of this account", NAME),
         Parameter("application", "only jobs of this name, with or without the number of the run", NAME),
-        Parameter(
-            "exit_status",
-            "only with this exit status",
-            EXIT_STATUS,
-        ),
+        Parameter("exit_status", "only with this exit status", EXIT_STATUS),
         Parameter("node", "only on this node, as the log writes it", NAME),
         Parameter("longer_than_s", "only runs longer than this many seconds", TIME),
         Parameter(

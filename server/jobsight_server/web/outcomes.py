@@ -160,15 +160,13 @@ def take_outcome() -> Response:
 
 def _of_requirement(connection: Connection, sent: JobOutcome, request: ForecastRequest, value: float | None) -> Any:
     """Return (status, the whole job's request of the requirement, its need; None if it only had enough)."""
-    number = sent.requirement or 0.0
     if sent.metric != "memory":
         raise BadRequest(f"metric = {sent.metric!r}: a requirement is about memory")
-    if number < 1 or not number.is_integer():
-        raise BadRequest(f"requirement = {number!r} is not the id of an answer; give a whole number from 1")
-    feedback = Feedback(int(number), sent.lower_bound, None if value is None else int(value))
+    number = _number(sent.requirement or 0.0, "requirement")
+    feedback = Feedback(number, sent.lower_bound, None if value is None else int(value))
     taken, row = take_feedback(connection, feedback)
     if row is not None and row.cluster != request.cluster:
-        raise Conflict(f"requirement = {int(number)} is of cluster {row.cluster!r}; name that")
+        raise Conflict(f"requirement = {number} is of cluster {row.cluster!r}; name that")
     if row is None or taken in _REFUSED:
         return taken, request, value
     if sent.lower_bound:  # it was stopped at its allocation, even if an earlier reading was lower

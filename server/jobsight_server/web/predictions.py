@@ -20,8 +20,8 @@ from jobsight_server.web.kit.inputs import (
     PARAMETERS,
     Gpus,
     JobFields,
+    choice_argument,
     cluster_argument,
-    metric_argument,
     name_argument,
     number_argument,
     parsed_body,
@@ -50,7 +50,7 @@ class Questions(msgspec.Struct, forbid_unknown_fields=True):
 
 def ask_one() -> Response:
     """Return one answer, or without ``cluster`` one for every cluster where the user has a history."""
-    user, cluster, metric = name_argument("user"), cluster_argument(), metric_argument()
+    user, cluster, metric = name_argument("user"), cluster_argument(), choice_argument("metric", tuple(METRICS))
     if user is None:
         raise BadRequest("query parameter user is missing; ask /api/v1/predictions?cluster=NAME&user=NAME")
     gpus = number_argument("gpus", _GPUS)
@@ -60,23 +60,21 @@ def ask_one() -> Response:
 
 def ask_many() -> Response:
     """Return the answers, in the order of the questions."""
-    return _answered(_questions(context().settings.max_body_bytes))
+    limit = context().settings.max_body_bytes
+    asked = parsed_body(Questions, '{"questions": [{"cluster": C, "user": U, "metric": M}]}', limit).questions
+    if len(asked) > QUESTIONS_AT_MOST:
+        raise BadRequest(f"{len(asked)} questions; at most {QUESTIONS_AT_MOST} in one request")
+    requests = [
+        request_of(entry, entry.metric, f"questions[{number}].")._replace(gpus=entry.gpus)
+        for number, entry in enumerate(asked)
+    ]
+    return _answered(requests)
 
 
 def _answered(requests: list[ForecastRequest]) -> Response:
     here = context()
     with here.read_engine.connect() as connection:
         return json_text(reply_of(predictions(connection, here.answers, requests)))
-
-
-def _questions(limit: int) -> list[ForecastRequest]:
-    asked = parsed_body(Questions, '{"questions": [{"cluster": C, "user": U, "metric": M}]}', limit).questions
-    if len(asked) > QUESTIONS_AT_MOST:
-        raise BadRequest(f"{len(asked)} questions; at most {QUESTIONS_AT_MOST} in one request")
-    return [
-        request_of(entry, entry.metric, f"questions[{number}].")._replace(gpus=entry.gpus)
-        for number, entry in enumerate(asked)
-    ]
 
 
 ROUTES = (

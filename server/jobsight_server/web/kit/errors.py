@@ -25,8 +25,8 @@ _SHOWN = 100
 def answer_errors(app: Flask, engine: Engine) -> None:
     """Answer every error of ``app``, also those of the database of ``engine``."""
     app.register_error_handler(HTTPException, _on_http_error)
-    app.register_error_handler(AuthError, _on_auth_error)
-    app.register_error_handler(RefusedError, _on_refused)
+    for refusal in (AuthError, RefusedError):
+        app.register_error_handler(refusal, _on_refused)
     # Look-ups that bypass SQLAlchemy raise errors of the driver itself.
     for kind in (SQLAlchemyError, engine.dialect.loaded_dbapi.Error):
         app.register_error_handler(kind, _on_database_error)
@@ -47,12 +47,8 @@ def _message(error: HTTPException) -> str:
     return error.description or error.name
 
 
-def _on_auth_error(error: AuthError) -> AnyResponse:
-    return _answer(str(error), error.status, error.headers)
-
-
-def _on_refused(error: RefusedError) -> AnyResponse:
-    return _answer(str(error), error.status, {})
+def _on_refused(error: AuthError | RefusedError) -> AnyResponse:
+    return _answer(str(error), error.status, error.headers if isinstance(error, AuthError) else {})
 
 
 def _answer(message: str, status: int, headers: Mapping[str, str]) -> AnyResponse:

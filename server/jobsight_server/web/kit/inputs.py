@@ -103,11 +103,6 @@ def choice_argument(name: str, allowed: tuple[str, ...]) -> str | None:
     return value
 
 
-def metric_argument() -> str | None:
-    """Return argument ``metric``; None if it was not given."""
-    return choice_argument("metric", tuple(METRICS))
-
-
 def integer_argument(name: str, default: int, largest: int) -> int:
     """Return argument ``name``, a whole number from 1 to ``largest``."""
     value = given(name)
@@ -178,23 +173,20 @@ def amount_argument(name: str, read: Callable[[str], float], largest: float) -> 
     return None if value is None else amount_of(value, name, read, largest)
 
 
-def json_body(limit: int) -> bytes:
-    """Return the request's body, at most ``limit`` bytes of JSON."""
-    if request.mimetype != "application/json":
-        raise UnsupportedMediaType(f"Content-Type is {request.mimetype[:60]!r}; send application/json")
-    body = request.stream.read(limit + 1)
-    if len(body) > limit:
-        raise RequestEntityTooLarge(f"the body has more than {limit} bytes; split it into several requests")
-    return body
-
-
 def parsed_body(kind: type[Body], shape: str, limit: int = SMALL_BODY_BYTES) -> Body:
     """Return the request's body, at most ``limit`` bytes, as a record of this kind; ``shape`` shows what to send.
 
     Raises:
         BadRequest: it is not one.
+        UnsupportedMediaType: it is not JSON.
+        RequestEntityTooLarge: it is longer.
     """
-    body = json_body(min(context().settings.max_body_bytes, limit))
+    if request.mimetype != "application/json":
+        raise UnsupportedMediaType(f"Content-Type is {request.mimetype[:60]!r}; send application/json")
+    limit = min(context().settings.max_body_bytes, limit)
+    body = request.stream.read(limit + 1)
+    if len(body) > limit:
+        raise RequestEntityTooLarge(f"the body has more than {limit} bytes; split it into several requests")
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -255,10 +255,7 @@ FILTERS = {
 }
 FOR_TEMPLATES = {
     "formats": FORMATS,
-    "metric_formats": {name: metric.format for name, metric in METRICS.items()},
-    "metric_titles": {name: metric.title for name, metric in METRICS.items()},
-    "metric_names": {name: metric.name for name, metric in METRICS.items()},
-    "metrics_of_job": [name for name, metric in METRICS.items() if metric.is_of_job],
+    "METRICS": METRICS,
     "rejection_titles": REJECTIONS,
     "resource_titles": RESOURCE_TITLES,
     "accuracy_value": accuracy_value,
