@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import product
 from math import isfinite, prod
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from jobsight_papers.overbooking.jobs import (
     LAST_JOBS,
@@ -34,7 +34,7 @@ from jobsight_papers.overbooking.results import (
 from jobsight_papers.overbooking.runs import OverbookingCase, run_overbooking
 from jobsight_papers.overbooking.strategies import RISK_FORMS, STRATEGIES
 from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
-from jobsight_scheduler.overbooking.plan import CHOICES
+from jobsight_scheduler.overbooking.plan import Choice
 from jobsight_scheduler.workload.swf import TraceError
 from jobsight_server.storage.errors import UserError
 
@@ -96,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MODEL",
         help=f"how nodes fail: {', '.join(FAILURE_MODELS)} (constant)",
     )
-    add("--place", choices=CHOICES, help="which free processors a job gets (default: strict, ours full-first)")
+    add("--place", choices=get_args(Choice), help="which free processors a job gets (default: strict, ours full-first)")
     add("--migrate", type=float, metavar="COST_H", help="move a job at the end of its gap, at a cost in hours")
     add("--exact-estimates", action="store_true", help="run times as requested: nothing to gain")
     add("--risk", choices=tuple(RISK_FORMS), default="exact", help="how PoS is computed (exact)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import exp
 from typing import Any
@@ -38,23 +37,14 @@ AGAIN = ("application means, again", "aware", "application-means", 0.0)
 """Name, placement, source of bandwidths, and the constant in bit/s. ``AGAIN`` repeats the forecast while jobs wait."""
 
 
-@dataclass(frozen=True, slots=True)
-class Variation:
-    """Bandwidth per processor: its median, and its typical factor of variation (exp of the standard deviation of the
-    logarithm) over users' applications and over the jobs of one. None: too few jobs.
+def variation(questions: Sequence[Question], bandwidth_bps: Floats, busy: Floats) -> dict[str, float | None]:
+    """Return the variation of ``bandwidth_bps``, which is NaN where unknown, as ``busy`` is; shape (jobs,).
 
-    ``busy_correlation`` is Spearman's between bandwidth and the busy share of processors: below 0 if jobs that move
-    more data spend more time communicating.
+    ``median_bps`` per processor, and its typical factor of variation (exp of the standard deviation of the logarithm)
+    ``over_applications`` of users and ``over_jobs`` of one; None: too few jobs. ``busy_correlation`` is Spearman's
+    between bandwidth and the busy share of processors: below 0 if jobs that move more data spend more time
+    communicating.
     """
-
-    median_bps: float
-    over_applications: float | None
-    over_jobs: float | None
-    busy_correlation: float | None
-
-
-def variation(questions: Sequence[Question], bandwidth_bps: Floats, busy: Floats) -> Variation:
-    """Return the variation; ``bandwidth_bps`` and ``busy``, shape (jobs,), are NaN where unknown."""
     from scipy.stats import spearmanr  # takes half a second to load
 
     known = np.flatnonzero(np.isfinite(bandwidth_bps) & (bandwidth_bps > 0.0))
@@ -66,12 +56,12 @@ def variation(questions: Sequence[Question], bandwidth_bps: Floats, busy: Floats
     within = float(((logs - means[of_job]) ** 2).sum() / freedom) ** 0.5 if freedom > 0 else None
     both = known[np.isfinite(busy[known])]
     is_measured = len(both) > 2 and np.ptp(bandwidth_bps[both]) > 0.0 and np.ptp(busy[both]) > 0.0
-    return Variation(
-        median_bps=float(np.median(bandwidth_bps[known])) if len(known) else 0.0,
-        over_applications=exp(float(means.std(ddof=1))) if len(means) > 1 else None,
-        over_jobs=None if within is None else exp(within),
-        busy_correlation=float(spearmanr(bandwidth_bps[both], busy[both]).statistic) if is_measured else None,
-    )
+    return {
+        "median_bps": float(np.median(bandwidth_bps[known])) if len(known) else 0.0,
+        "over_applications": exp(float(means.std(ddof=1))) if len(means) > 1 else None,
+        "over_jobs": None if within is None else exp(within),
+        "busy_correlation": float(spearmanr(bandwidth_bps[both], busy[both]).statistic) if is_measured else None,
+    }
 
 
 def compared(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -59,39 +59,26 @@ class Oracle(Requirements):
         return range(len(jobs))
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryFigures:
-    """Figures of a run: shares of 1, times in seconds.
+def memory_figures(simulation: MemorySimulation) -> dict[str, float]:
+    """Return the figures of a simulation in which every job has ended: shares of 1, times in seconds.
 
     ``utilisation``: node-seconds of finished jobs, as a share of all from the first submission to the last end.
     ``failed_share`` of attempts; ``lowered_share`` of jobs that finished on less than they requested;
     ``failed_node_hours`` spent on failed attempts. Slowdown is (wait + run) / run, ``mean_bounded_slowdown`` with at
     least 10 s of run time and at least 1. ``mean_wait_s`` is until the start of the attempt that succeeded.
     """
-
-    utilisation: float
-    failed_share: float
-    lowered_share: float
-    mean_slowdown: float
-    mean_bounded_slowdown: float
-    mean_wait_s: float
-    failed_node_hours: float
-
-
-def memory_figures(simulation: MemorySimulation) -> MemoryFigures:
-    """Compute the figures of a simulation in which every job has ended."""
     work = simulation.workload
     stay = simulation.end_s - work.submit_s
     span = float(simulation.end_s.max())
-    return MemoryFigures(
-        utilisation=float(work.processors @ work.run_s) / (simulation.capacity * span),
-        failed_share=simulation.failures / simulation.attempts,
-        lowered_share=float(simulation.is_lowered.mean()),
-        mean_slowdown=float((stay / work.run_s).mean()),
-        mean_bounded_slowdown=float(np.maximum(1.0, stay / np.maximum(work.run_s, 10.0)).mean()),
-        mean_wait_s=float((simulation.start_s - work.submit_s).mean()),
-        failed_node_hours=float(simulation.failed_node_s) / 3600.0,
-    )
+    return {
+        "utilisation": float(work.processors @ work.run_s) / (simulation.capacity * span),
+        "failed_share": simulation.failures / simulation.attempts,
+        "lowered_share": float(simulation.is_lowered.mean()),
+        "mean_slowdown": float((stay / work.run_s).mean()),
+        "mean_bounded_slowdown": float(np.maximum(1.0, stay / np.maximum(work.run_s, 10.0)).mean()),
+        "mean_wait_s": float((simulation.start_s - work.submit_s).mean()),
+        "failed_node_hours": float(simulation.failed_node_s) / 3600.0,
+    }
 
 
 class SmallestNode(Requested):
@@ -180,7 +167,7 @@ def run_case(
         pass
     names = ("classes", "order", "policy", "load", "estimator", "asked", "retry")
     row = {name: getattr(case, name) for name in names}
-    return row | asdict(memory_figures(simulation)) | {"groups": int(jobs.group.max()) + 1}
+    return row | memory_figures(simulation) | {"groups": int(jobs.group.max()) + 1}
 
 
 def _made(variant: EstimatorVariant, case: MemoryCase, fields: Sequence[str], capacities: Sequence[float]) -> Estimator:

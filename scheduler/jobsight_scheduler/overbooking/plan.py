@@ -181,7 +181,6 @@ class Timetable:
 
 
 Choice = Literal["strict", "full-first"]
-CHOICES: tuple[Choice, ...] = ("strict", "full-first")
 """Free processors to choose: the lowest-numbered, or first those free for all of the requested time."""
 
 LARGEST_PLAN = 100_000

@@ -80,7 +80,7 @@ def test_every_job_finishes(
     assert simulation.attempts == len(rows) + simulation.failures
     assert simulation.ended == len(rows)
     figures = memory_figures(simulation)
-    assert 0.0 < figures.utilisation <= 1.0 + 1e-9
-    assert figures.mean_slowdown >= 1.0 - 1e-9
+    assert 0.0 < figures["utilisation"] <= 1.0 + 1e-9
+    assert figures["mean_slowdown"] >= 1.0 - 1e-9
     if name == "none":
-        assert (figures.failed_share, figures.lowered_share, figures.failed_node_hours) == (0.0, 0.0, 0.0)
+        assert (figures["failed_share"], figures["lowered_share"], figures["failed_node_hours"]) == (0.0, 0.0, 0.0)

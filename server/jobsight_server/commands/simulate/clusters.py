@@ -78,7 +78,8 @@ def run(args: argparse.Namespace) -> int:
         findings = check(drawn.work, clusters, proportional, *found)
         account["broken_rules"] = len(findings)
     sizes = "x".join(map(str, (len(clusters.processors), clusters.largest)))
-    title = f"{given.name}: {account['policy']} on {sizes}, uplinks of {_megabits(clusters.uplink_bps)}"
+    rates = ", ".join(f"{rate / 1e6:g}" for rate in dict.fromkeys(clusters.uplink_bps))
+    title = f"{given.name}: {account['policy']} on {sizes}, uplinks of {rates} Mb/s"
     if draw_to(args, table, clusters.total, title):
         from jobsight_server.commands.simulate.plot import draw_links
 
@@ -102,10 +103,6 @@ def _more(account: Mapping[str, Any]) -> Iterator[str]:
             f"With the forecasts at submission, mean turnaround {figure['mean_turnaround_s']:,.0f} s: "
             f"{mean:+,.0f} s ({low:+,.0f} to {high:+,.0f}, 95 % confidence)."
         )
-
-
-def _megabits(rates: Sequence[float]) -> str:
-    return ", ".join(f"{rate / 1e6:g}" for rate in dict.fromkeys(rates)) + " Mb/s"
 
 
 def clusters_with(sizes: tuple[int, ...], uplinks_bps: Sequence[float]) -> Clusters:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from sqlalchemy import Connection, and_, select
 from jobsight_predictor.question import Question
 from jobsight_scheduler.coallocation.clusters import Clusters
 from jobsight_scheduler.coallocation.communication import CommunicatingJobs, SyntheticWorkload
-from jobsight_scheduler.coallocation.compared import AGAIN, WAYS, Variation, compared, variation
+from jobsight_scheduler.coallocation.compared import AGAIN, WAYS, compared, variation
 from jobsight_scheduler.workload.canonical import canonical, questions_of, scaled_to
 from jobsight_scheduler.workload.swf import Trace
 from jobsight_server.accounting.amounts import percent
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         "jobs": len(jobs.work.jobs),
         "dropped": dropped,
         "measured": int(np.isfinite(site.bandwidth_bps).sum()),
-        "variation": asdict(variation(site.questions, site.bandwidth_bps, site.busy)),
+        "variation": variation(site.questions, site.bandwidth_bps, site.busy),
         "clusters": list(clusters.processors),
         "uplink": list(clusters.uplink_bps),
         "half": args.half or HALF_BPS,
@@ -127,7 +127,7 @@ def verdict(rows: list[dict[str, Any]]) -> str:
 
 
 def _show(account: Mapping[str, Any], console: Console) -> None:
-    found, share = Variation(**account["variation"]), account["measured"] / (account["jobs"] + account["dropped"])
+    found, share = account["variation"], account["measured"] / (account["jobs"] + account["dropped"])
     rates = ", ".join(f"{rate / 1e6:g}" for rate in dict.fromkeys(account["uplink"]))
     sizes = ", ".join(map(str, account["clusters"]))
     console.print(
@@ -135,14 +135,12 @@ def _show(account: Mapping[str, Any], console: Console) -> None:
         f"measured of {percent(share)}, {account['dropped']:,} jobs too large and left out."
     )
     console.print(
-        f"Bandwidth per processor: median {found.median_bps / 1e6:.3g} Mb/s. Applications typically differ from one "
-        f"another by a factor of {_factor(found.over_applications)}, jobs of one by {_factor(found.over_jobs)}."
+        f"Bandwidth per processor: median {found['median_bps'] / 1e6:.3g} Mb/s. Applications typically differ from one "
+        f"another by a factor of {_factor(found['over_applications'])}, jobs of one by {_factor(found['over_jobs'])}."
     )
-    if found.busy_correlation is not None:
-        more = "lower" if found.busy_correlation < 0.0 else "no lower"
-        console.print(
-            f"Processors are {more} in use where jobs move more (rank correlation {found.busy_correlation:+.2f})."
-        )
+    if (correlation := found["busy_correlation"]) is not None:
+        more = "lower" if correlation < 0.0 else "no lower"
+        console.print(f"Processors are {more} in use where jobs move more (rank correlation {correlation:+.2f}).")
     console.print(
         f"Assumed, not measured: jobs of {account['half'] / 1e6:g} Mb/s per processor communicate for half "
         "of their time, jobs of more for more of it (--half); uplinks carry what --uplink says."

@@ -6,6 +6,7 @@ import argparse
 import importlib
 import sys
 from importlib import metadata
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -111,13 +112,10 @@ def _imported(module: str, name: str) -> Any:
 
 
 def _named(module: Any, path: str, name: str) -> Any:
-    found = module
-    for part in path.split("."):
-        try:
-            found = getattr(found, part)
-        except AttributeError as error:
-            classes = [key for key, value in vars(module).items() if isinstance(value, type) and key[0] != "_"]
-            raise UserError(
-                f"--policy {name}: {module.__name__} has no {path}; its classes are {', '.join(classes) or 'none'}"
-            ) from error
-    return found
+    try:
+        return attrgetter(path)(module)
+    except AttributeError as error:
+        classes = [key for key, value in vars(module).items() if isinstance(value, type) and key[0] != "_"]
+        raise UserError(
+            f"--policy {name}: {module.__name__} has no {path}; its classes are {', '.join(classes) or 'none'}"
+        ) from error

@@ -7,7 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -15,7 +15,9 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from jobsight_scheduler.coallocation.cosimulation import CoSimulation
 from jobsight_scheduler.figures import by_size, by_user
+from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.table import SCHEDULE, JobTable, write_table
 from jobsight_scheduler.validator import BrokenRule
 from jobsight_server.accounting.amounts import percent
@@ -26,18 +28,7 @@ EVENTS_AT_ONCE = 2_000
 """Events of a simulation between two updates of its progress."""
 
 
-class Steps(Protocol):
-    """A simulation, of any machine."""
-
-    @property
-    def ended(self) -> int:
-        """Number of jobs that have ended."""
-
-    def advance(self, events: int) -> bool:
-        """Handle the next ``events`` events, or as many as there are; return whether all jobs have ended."""
-
-
-def carry_out(simulation: Steps, name: str, jobs: int) -> float:
+def carry_out(simulation: Simulation | CoSimulation, name: str, jobs: int) -> float:
     """Run the simulation of ``jobs`` jobs to its end; return the CPU seconds used, progress excluded."""
     spent, done = 0.0, False
     with Progress(console=Console(stderr=True), transient=True) as progress:

@@ -14,7 +14,7 @@ from jobsight_server.systems.offers.standing_plan import HOUR_S
 from jobsight_server.systems.offers.stored import (
     REPORT_GRACE_S,
     STANDING,
-    change_offer,
+    change_offers,
     expire_offers,
     lock_plan,
     read_offer,
@@ -50,8 +50,8 @@ def confirm(connection: Connection, number: int, job_id: str | None, now: float)
         )
         if (taken := connection.scalar(other.limit(1))) is not None:
             raise OfferError(f"job_id = {known[:60]!r} has offer {taken} already; cancel that first", 409)
-    change_offer(
-        connection, row.cluster, number, "confirmed", job_id=known, expires_at=row.planned_end + REPORT_GRACE_S
+    change_offers(
+        connection, row.cluster, [number], "confirmed", job_id=known, expires_at=row.planned_end + REPORT_GRACE_S
     )
 
 
@@ -66,7 +66,7 @@ def cancel(connection: Connection, number: int, now: float) -> None:
         return
     if row.state not in STANDING:
         raise _too_late(row, "cancelled")
-    change_offer(connection, row.cluster, number, "cancelled", ended=now)
+    change_offers(connection, row.cluster, [number], "cancelled", ended=now)
 
 
 def report_start(connection: Connection, number: int, at: float | None, now: float) -> None:
@@ -80,7 +80,7 @@ def report_start(connection: Connection, number: int, at: float | None, now: flo
         return
     if row.state != "confirmed":
         raise _too_late(row, "started")
-    change_offer(connection, row.cluster, number, "running", started=now if at is None else at)
+    change_offers(connection, row.cluster, [number], "running", started=now if at is None else at)
 
 
 def report_end(connection: Connection, number: int, outcome: Outcome, at: float | None, now: float) -> None:
@@ -101,7 +101,7 @@ def report_end(connection: Connection, number: int, outcome: Outcome, at: float 
         raise OfferError(f"time = {at!r} is before the start of the job, {row.started!r}", 409)
     calibration = read_calibration(connection, row.cluster)
     calibration.learn(row.predicted, 1.0 - row.pos, outcome, at / HOUR_S)
-    change_offer(connection, row.cluster, number, outcome, ended=at)
+    change_offers(connection, row.cluster, [number], outcome, ended=at)
     write_calibration(connection, row.cluster, calibration)
 
 

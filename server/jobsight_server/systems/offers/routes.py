@@ -73,7 +73,9 @@ def ask_risk() -> Response:
     cluster, job = job_in_body(asked, "")
     nodes, requested_s = placed(asked)
     start = here.clock() if asked.start is None else moment_of(asked.start, "start")
-    gap = Gap(cluster, job, nodes, requested_s, start, _end(asked, start), _elapsed(asked))
+    end = _end(asked, start)
+    elapsed_s = amount_of(asked.elapsed_s, "elapsed_s", time_s, WALLTIME_AT_MOST_S) if asked.elapsed_s else 0.0
+    gap = Gap(cluster, job, nodes, requested_s, start, end, elapsed_s)
     with here.read_engine.connect() as connection:
         accuracy = seller.run_times.of(connection, cluster, job)
         correct = read_calibration(connection, cluster).recalibration.as_of(here.clock() / HOUR_S)
@@ -117,10 +119,6 @@ def _end(asked: RiskQuestion, start: float) -> float:
     if end <= start:
         raise BadRequest(f"end = {end!r} is not after the start, {start!r}")
     return end
-
-
-def _elapsed(asked: RiskQuestion) -> float:
-    return amount_of(asked.elapsed_s, "elapsed_s", time_s, WALLTIME_AT_MOST_S) if asked.elapsed_s else 0.0
 
 
 _LONGEST_NAME = 1000

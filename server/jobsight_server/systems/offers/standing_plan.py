@@ -102,7 +102,17 @@ class StandingPlan:
         if not len(processors):
             return None
         place = BookingPlace(row.planned_start / HOUR_S, row.planned_end / HOUR_S, processors, (), ())
-        return Booking(job_offer(row), place, row.predicted, row.p_available * row.p_success)
+        offer = JobOffer(
+            job=row.id,
+            nodes=row.nodes,
+            requested_h=row.requested_s / HOUR_S,
+            release_h=row.release / HOUR_S,
+            deadline_h=row.deadline / HOUR_S,
+            accuracy=accuracy_of_text(row.run_times, row.source_jobs, row.source),
+            charge=row.charge,
+            penalty=row.penalty,
+        )
+        return Booking(offer, place, row.predicted, row.p_available * row.p_success)
 
     def _take_out(self, number: int) -> None:
         self.rows.pop(number, None)
@@ -128,20 +138,6 @@ class StandingPlans:
             known = self._plans[cluster] = StandingPlan(nodes)
         known.catch_up(connection, cluster, now)
         return known
-
-
-def job_offer(row: Row[Any]) -> JobOffer:
-    """Return the job of an offer's row."""
-    return JobOffer(
-        job=row.id,
-        nodes=row.nodes,
-        requested_h=row.requested_s / HOUR_S,
-        release_h=row.release / HOUR_S,
-        deadline_h=row.deadline / HOUR_S,
-        accuracy=accuracy_of_text(row.run_times, row.source_jobs, row.source),
-        charge=row.charge,
-        penalty=row.penalty,
-    )
 
 
 def accuracy_text(accuracy: RuntimeAccuracy) -> str:
@@ -237,6 +233,7 @@ def risk_of(config: OffersSettings, gap: Gap, accuracy: RuntimeAccuracy, correct
     predicted = float(accuracy.after(elapsed).within(elapsed + (gap.end - gap.start) / gap.requested_s))
     success = SuccessProbability(available, 1.0 - correct(1.0 - predicted), survives)
     charge_h, penalty_h = stakes(config, gap.requested_s)
+    median, p90 = accuracy.quantiles(np.array([0.5, 0.9])).tolist()
     fits = 1.0 - success.executable < config.max_failure
     return Risk(
         **{name: getattr(gap, name) for name in ("cluster", "nodes", "requested_s", "start", "end")},
@@ -255,7 +252,7 @@ def risk_of(config: OffersSettings, gap: Gap, accuracy: RuntimeAccuracy, correct
         verdict="accept" if fits else "reject",
         reason=f"{'It fits' if fits else 'Too risky'}: the estimated probability that it does not end in time is "
         f"{percent(1.0 - success.executable, 1)}, the limit {percent(config.max_failure, 1)}.",
-        run_times=source_of(accuracy),
+        run_times=RunTimeSource(accuracy.source, accuracy.jobs, "user" in accuracy.source.split(" + "), median, p90),
     )
 
 
@@ -267,10 +264,3 @@ def machine_of(config: OffersSettings) -> MachineFailure:
 def stakes(config: OffersSettings, requested_s: float) -> tuple[float, float]:
     """Return charge and penalty in hours: the requested time, and ``penalty_ratio`` times as many."""
     return requested_s / HOUR_S, config.penalty_ratio * requested_s / HOUR_S
-
-
-def source_of(accuracy: RuntimeAccuracy) -> RunTimeSource:
-    """Return the description of a distribution for an answer."""
-    median, p90 = accuracy.quantiles(np.array([0.5, 0.9])).tolist()
-    known_user = "user" in accuracy.source.split(" + ")
-    return RunTimeSource(accuracy.source, accuracy.jobs, known_user, median, p90)

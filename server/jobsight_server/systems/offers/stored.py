@@ -75,15 +75,10 @@ def note_touched(connection: Connection, predicted: Mapping[int, float]) -> None
     write_many(connection, change, [(share, number) for number, share in sorted(predicted.items())])
 
 
-def change_offer(connection: Connection, cluster: str, number: int, state: OfferState, **values: Any) -> None:
-    """Set the state of an offer; the caller has locked the plan of its cluster."""
-    change_offers(connection, cluster, [number], state, **values)
-
-
 def change_offers(
     connection: Connection, cluster: str, numbers: Sequence[int], state: OfferState, **values: Any
 ) -> int:
-    """Do the same for several offers; return the number changed."""
+    """Set the state of offers, and return their number; the caller has locked the plan of their cluster."""
     if numbers:
         row = {"state": state, "version": next_version(connection, cluster), **values}
         for some in pieces(numbers):
