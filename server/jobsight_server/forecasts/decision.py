@@ -16,8 +16,7 @@ from typing import Literal, NamedTuple
 from jobsight_server.accounting.amounts import MIB
 
 LEAST_JOBS = 5
-LEAST_BURSTS = 2
-"""Similar jobs, and bursts of them, needed to lower a request."""
+"""Similar jobs, of two bursts at least, needed to lower a request."""
 
 LOOKED_AT = 100
 """The latest similar jobs, against which an amount is checked."""

@@ -243,7 +243,6 @@ def reported_run(question: Question, metric: str, value: float, at: float, *, fa
     amounts = {metric: value * (count if metric == "memory" else 1)}
     used, given = ({}, amounts) if failed else (amounts, {})
     asked = question.requested_memory_bytes
-    asked = question.requested_memory_bytes
     return SuchJob(
         0,
         question.application,
