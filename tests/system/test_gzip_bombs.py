@@ -44,7 +44,7 @@ def batch(sequence: int, readings: int, interfaces: int) -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.exhaustive
+@pytest.mark.alone
 def test_many_bombs_at_once_take_less_than_80_mib(tmp_path: Path) -> None:
     numbers = b'{"format":1,"time":[' + b"0," * (LIMIT // 2 - 100) + b"0]}"
     lists = b'{"format":1,"bytes_in":[' + b"[]," * (LIMIT // 3 - 100) + b"[]]}"

@@ -168,7 +168,7 @@ def test_a_user_reads_why(client: FlaskClient, recommended: float, ran_out: int,
 
 def test_each_row_has_its_name_in_eighty_columns(capsys: pytest.CaptureFixture[str]) -> None:
     hours = (123_456_789.0, 45_678_901.0, 1.0, 0.5, 98_765_432.0, 1.0, 45_678_901.0)
-    figures = Waste(1_234_567, *hours, 10, 123_456, None, None, None)
+    figures = Waste(1_234_567, *hours, 10, 123_456, None, None)
     amounts = (10, 40.0, 10.0, 40.0, 0.0, 0.0, 2, 0)
     advice = SavingsRow(*amounts, "alpha", "cfd", "user1", "cfd", "7.s", 82_800.0, 82_800.0, 86_040.0)
     row = WasteRow("alpha", "user1", 1_234_567, figures, figures, figures, figures, advice, advice)
