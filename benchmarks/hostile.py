@@ -69,8 +69,8 @@ ATTACKERS, RATE, ASKERS = 4, 1000, 16
 MOST_CONNECTIONS, MOST_SECONDS = 2000, 300.0
 TIMEOUT_S = 20.0
 SETTLE_S = 30.0
-LATE_THREADS = 2
-"""Threads of periodic work that start up to a minute after the server."""
+LATE_THREADS = 2 + 33 + 2 * 8
+"""Threads that start after the server: of periodic work, and of the pools of the writer and two query processes."""
 
 
 def crowd(port: int, connections: int, ready: threading.Event, stop: threading.Event, ended: Counter[str]) -> None:
