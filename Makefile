@@ -1,9 +1,9 @@
 # Two commands on a fresh machine: `make demo` and `make test`. Needs Python 3.11+, make and a package registry.
 PYTHON ?= python3
 VENV ?= .venv
-# Processes that run the tests, and the files or directories of those to run: all by default. Two of the processes spend
-# minutes waiting for real schedulers in `make check`.
-WORKERS ?= $(if $(EXHAUSTIVE),4,2)
+# Processes that run the tests, and the files or directories of those to run: all by default. One waits for servers and
+# agents most of the time, two more for real schedulers in `make check`.
+WORKERS ?= $(if $(EXHAUSTIVE),4,3)
 TESTS ?= tests
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
