@@ -190,7 +190,7 @@ def test_a_walk_by_cursor_misses_and_doubles_nothing_while_jobs_arrive(served: S
             while found["next"] is not None:
                 number += 1
                 arrive(served, number)
-                found = ask(client, path, cursor=found["next"], limit="3")
+                found = ask(client, path, cursor=found["next"], limit="8")
                 walked += found[field]
             if sort in STEADY[path]:
                 keys = [key(row) for row in walked]
