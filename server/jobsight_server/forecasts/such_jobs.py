@@ -29,6 +29,9 @@ CHECK = "jobsight-check"
 LOOKED_AT = 200
 """Number of the user's last finished runs to search for similar jobs."""
 
+FARTHEST = 4
+"""Largest factor between the processors of similar jobs; memory does not grow evenly beyond."""
+
 FAILURE_OF = {metric: failure for failure, metric in FAILED_METRIC.items()}
 OUT_OF_MEMORY, OUT_OF_TIME = FAILURE_OF["memory"], FAILURE_OF["runtime"]
 
@@ -117,11 +120,12 @@ class SuchJobs:
 
 
 def such_jobs(runs: Sequence[SuchJob], question: Question, processors: int) -> SuchJobs:
-    """Select the user's runs of the same application, with as many processors if there are any.
+    """Select the user's runs of the same application, with as many processors, or else within ``FARTHEST`` times.
 
     For a job without a name, every run of the user counts.
     """
     runs = of_application(runs, question.application)
+    runs = [run for run in runs if run.processors <= FARTHEST * processors and processors <= FARTHEST * run.processors]
     alike = [run for run in runs if run.processors == processors]
     # A run that ran out counts even without a measurement: it explains a higher recommendation.
     found = [run for run in alike or runs if run.failure or (run.memory_bytes, run.runtime_s) != (None, None)]

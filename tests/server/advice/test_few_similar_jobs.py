@@ -5,7 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobsight_predictor.question import Question
 from jobsight_server.forecasts.decision import LONGEST, MANY, Need, Use, decide
+from jobsight_server.forecasts.such_jobs import SuchJob, such_jobs
 
 
 @given(
@@ -44,3 +46,11 @@ def test_without_a_request_and_a_name_one_large_job_does_not_decide_for_all_othe
     need = Need(310.0, [(310.0, 0.97)])
     assert decide("memory", None, uses, need, 1.0, is_named=False).amount == 310.0
     assert decide("memory", 6000.0, uses, need, 1.0, is_named=False).kept == "no application"
+
+
+def test_jobs_of_many_more_or_fewer_processors_are_not_similar() -> None:
+    runs = [SuchJob(number, "fluid", 8, 1000.0, 60.0, None) for number in range(10)]
+    question = Question(user="ann", application="fluid")
+    assert such_jobs(runs, question, 32).uses["memory"][0].amount == 4000.0
+    assert (such_jobs(runs, question, 33).jobs, such_jobs(runs, question, 2).jobs) == (0, 10)
+    assert such_jobs(runs, question, 1).jobs == 0
