@@ -154,7 +154,7 @@ def test_a_job_that_runs_has_nothing_to_compare(seff: Seff) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["99.head"], "no run of a job '99.head': it never started, or the log with it has not been read"),
+        (["99.head"], "no run of a job '99.head': it never started, or its record was not read or rejected"),
         (["8_4"], "no run of a job '8_4': it never started"),
         (["1.head"], "give --cluster NAME; clusters with job '1.head': alpha, beta"),
         (["2.head", "--cluster", "beta"], "unknown cluster 'beta'; clusters with job '2.head': alpha"),

@@ -39,7 +39,7 @@ _NO_ADVICE = "For advice on what to ask for, use --by user or --user NAME."
 _ADVICE = ("user", "application", "like_job", "asked_for", "recommended", "ask_for")
 _REASONS = {
     "without_request": "without a request",
-    "without_use": "without a measured value",
+    "without_use": "without an exact use",
     "without_bound": "submitted before there was a recommendation",
 }
 

@@ -39,6 +39,6 @@ def of_one_cluster(runs: list[RunEfficiency], job_id: str, cluster: str | None) 
     """
     known = list(dict.fromkeys(run.cluster for run in runs))
     if not known:
-        raise UserError(f"no run of a job {job_id!r}: it never started, or the log with it has not been read")
+        raise UserError(f"no run of a job {job_id!r}: it never started, or its record was not read or rejected")
     chosen_one = chosen(cluster, known, f"clusters with job {job_id!r}")
     return [run for run in runs if run.cluster == chosen_one]

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
                     connection, args.role, args.name, now, args.cluster, args.nodes, args.user
                 )
                 _warn_of_undeclared(args, stored_clusters(connection))
-                print(f"token {number}, role {args.role}; it is not shown again:", file=sys.stderr)
+                print(f"token {number}, role {args.role}, on standard output; it is not shown again", file=sys.stderr)
                 print(secret)
             elif args.action == "revoke":
                 revoke_token(connection, args.id, now)
