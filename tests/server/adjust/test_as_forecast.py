@@ -118,4 +118,4 @@ def test_the_adjustment_of_a_waiting_job_enters_few_modules(site: Any) -> None:
     adjuster = site.adjuster()
     with entering() as entered:
         assert adjuster.dry_run().proposed
-    assert len(entered) <= 32, "\n".join(entered)
+    assert len(entered) <= 28, "\n".join(entered)
