@@ -60,7 +60,7 @@ class WsgiBridge:
     app: WSGIApplication
     lane_of: Callable[[str, str, int], Executor | None]
     body_limit: int
-    judges_length: Callable[[str], bool] = lambda path: True
+    judges_length: bool = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         environ = environ_of(scope)
@@ -85,7 +85,7 @@ class WsgiBridge:
                 if chunked and not cut:
                     environ["CONTENT_LENGTH"] = str(received)
                 length = received
-            if cut and not self.judges_length(path):
+            if cut and not self.judges_length:
                 answer = error_answer("413", f"the body has more than {limit} bytes")
             else:
                 environ["wsgi.input"] = body
