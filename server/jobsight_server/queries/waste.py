@@ -33,7 +33,12 @@ RESOURCES = {"memory": "memory", "processors": "cpu", "runtime": "runtime"}
 _MEASURED = RESOURCES | {"gpus": "gpu_utilisation"}
 
 _BY_FIGURE = ("", "_share", "_improved")
-SORTS = (*(f"{resource}{figure}" for resource in RESOURCES for figure in _BY_FIGURE), "jobs", "name")
+SORTS = (
+    *(f"{resource}{figure}" for resource in RESOURCES for figure in _BY_FIGURE),
+    *(f"{metric}_freed" for metric in METRICS),
+    "jobs",
+    "name",
+)
 
 Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 
@@ -274,7 +279,12 @@ def _value(sort: str, now: Mapping[str, _Sums], then: Mapping[str, _Sums], name:
         return _jobs(now["processors"].get(name, _NONE))
     resource, _, figure = sort.partition("_")
     of = _waste(resource, now[resource].get(name), then[resource].get(name))
-    field = {"": "unused_hours", "share": "unused_share", "improved": "improved_hours"}[figure]
+    field = {
+        "": "unused_hours",
+        "share": "unused_share",
+        "improved": "improved_hours",
+        "freed": "freed_hours",
+    }[figure]
     return getattr(of, field) if of.jobs else None
 
 

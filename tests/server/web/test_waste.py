@@ -61,9 +61,11 @@ def test_figures_are_those_of_sql(planted: FlaskClient, engine: Engine) -> None:
 
 
 def test_every_column_sorts_both_ways(planted: FlaskClient) -> None:
-    for sort in ("memory", "processors_share", "runtime_improved", "jobs", "name"):
+    for sort in ("memory", "processors_share", "runtime_improved", "memory_freed", "jobs", "name"):
         resource, _, figure = sort.partition("_")
-        field = {"share": "unused_share", "improved": "improved_hours", "": "unused_hours"}[figure]
+        field = {
+            "share": "unused_share", "improved": "improved_hours", "freed": "freed_hours", "": "unused_hours"
+        }[figure]  # fmt: skip
         for order, reverse in (("asc", False), ("desc", True)):
             rows = ask(planted, sort=sort, order=order)["rows"]
             values = [row[sort] if sort in ("jobs", "name") else row[resource][field] for row in rows]
