@@ -15,7 +15,7 @@ from jobsight_predictor.question import Moment, Question
 from jobsight_server.accounting.amounts import MIB
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.decision import ASKED_FOR, STEPS, Decision, Need, Resource, decide, together
-from jobsight_server.forecasts.prediction import Prediction, read_prediction, whole_job
+from jobsight_server.forecasts.prediction import Prediction, SimilarUse, read_prediction, whole_job
 from jobsight_server.forecasts.request import WHOLE, job_question
 from jobsight_server.forecasts.such_jobs import SuchJob, SuchJobs, last_runs, such_jobs
 from jobsight_server.storage.clusters import memory_of_largest_nodes
@@ -148,6 +148,9 @@ def _decided(
     need = Need(whole.need, whole.need_steps, whole.bound_basis == "facts")
     is_named = question.application is not None
     decision = decide(metric, asked, such.uses[metric], need, STEPS[metric], most, is_named=is_named)
+    used = [amount / count for amount in such.used(metric)] if decision.similar else []
+    similar = SimilarUse(decision.similar, min(used, default=None), max(used, default=None))
+    answer = msgspec.structs.replace(answer, similar=similar)
     forecast = None if whole.bound is None else min(whole.bound, most)
     first = decision.amount or asked or forecast
     if first is None:

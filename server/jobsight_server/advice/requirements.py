@@ -20,6 +20,7 @@ from jobsight_predictor.estimators.hierarchical import Hierarchical
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.amounts import MIB
 from jobsight_server.advice.recommendation import Recommendation, plain_request, recommend
+from jobsight_server.advice.words import KEPT as KEPT_BECAUSE
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.decision import MORE_THAN_FAILED
 from jobsight_server.forecasts.reader import short_key
@@ -35,6 +36,8 @@ KEPT = 100_000
 
 SHARES = (0.5, 0.75, 1.0)
 """Shares of the request to try where memory is not measured."""
+
+_NOT_MEASURED = "No similar job has been measured, so the request stays."
 
 _DELETE_EVERY = 1000  # answers; a search for old ones at each answer would cost more than it saves
 
@@ -111,7 +114,7 @@ def ask(connection: Connection, reader: AnswerReader, submitted: SubmittedJob) -
         reason = _reason(found, given, requested)
     else:
         given = requested if failed_bytes is not None else _tried(connection, submitted)
-        reason = "No similar job has been measured, so the request stays."
+        reason = _NOT_MEASURED
         if given < requested:
             reason = f"No similar job has been measured; by their outcomes, {given / requested:.0%} may be enough."
     if failed_bytes is not None:
@@ -178,16 +181,16 @@ def _failed_bytes(connection: Connection, submitted: SubmittedJob) -> int:
 
 
 def _reason(found: Recommendation, given: float, requested: float) -> str:
-    answer, recommended = found.answers["memory"], found.decisions["memory"].amount or 0.0
-    if not answer.user_jobs:
-        return "No job of this user has ended yet, so the request stays."
-    jobs = f"{answer.n:,} similar {'job' if answer.n == 1 else 'jobs'} ({answer.level})"
-    used = ""
-    if answer.last_values:
-        used = f"; the last used {_mib(min(answer.last_values))} to {_mib(max(answer.last_values))}"
-    if recommended > requested:
-        return f"From {jobs}{used}. The request stays, but it is too small: request {_mib(recommended)}."
-    return f"From {jobs}{used}." if given < requested else f"From {jobs}{used}. The request stays."
+    decision, used = found.decisions["memory"], found.such_jobs.used("memory")
+    if not decision.similar:
+        return _NOT_MEASURED
+    jobs = f"From {decision.similar} similar {'job' if decision.similar == 1 else 'jobs'}"
+    jobs += f", which used {_mib(min(used))} to {_mib(max(used))}." if used else ", which ran out of memory."
+    if decision.amount is not None and decision.amount > requested:
+        return f"{jobs} The request stays, but it is too small: request {_mib(decision.amount)}."
+    if given < requested:
+        return jobs
+    return f"{jobs} The request stays" + ("." if decision.kept is None else f": {KEPT_BECAUSE[decision.kept]}.")
 
 
 def _mib(memory_bytes: float) -> str:

@@ -220,6 +220,17 @@ def _kept(found: Recommendation) -> list[str]:
     ]
 
 
+def similar_use(answer: Prediction) -> tuple[float, float] | None:
+    """Return the least and most that the similar jobs used: those behind the decision, else those of the forecast.
+
+    None if the forecast is that of other jobs: of other users, or of other applications.
+    """
+    if (similar := answer.similar) is not None:
+        return None if similar.least is None or similar.most is None else (similar.least, similar.most)
+    is_similar = {"user", "application"} <= set((answer.level or "").split(" + "))
+    return (min(answer.last_values), max(answer.last_values)) if is_similar and answer.last_values else None
+
+
 def _of_100(share: float) -> str:
     return f"{min(99, math.floor(100.0 * share))}"
 
@@ -241,7 +252,8 @@ def _used(such: SuchJobs, memory: Callable[[float], str]) -> str:
     if such.memory_bytes is not None:
         at_most = "" if such.jobs == 1 else "at most "
         on = "" if such.on_processors is None else f" on {such.on_processors} processors"
-        of = f" ({such.with_memory} measured)" if such.with_memory < such.jobs else ""
+        measured = len(such.used("memory"))
+        of = f" ({measured} measured)" if measured < such.jobs else ""
         used.append(f"used {at_most}{memory(such.memory_bytes)}{on}{of}")
     if such.runtime_s is not None:
         used.append(f"ran {'' if such.jobs == 1 else 'at most '}{time_text(such.runtime_s)}")

@@ -15,13 +15,14 @@ from jobsight_predictor.metrics import METRICS, Format
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.amounts import memory_bytes, memory_text, span_s, time_text
 from jobsight_server.advice.recommendation import JobRequest, Recommendation, predictions, recommend
-from jobsight_server.advice.words import sentence
+from jobsight_server.advice.words import sentence, similar_use
 from jobsight_server.command_line.answers import reading
 from jobsight_server.command_line.arguments import add_settings, settings_of
 from jobsight_server.command_line.help_text import read_by
 from jobsight_server.command_line.tables import table_of
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.decision import ASKED_FOR
+from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.reader import reply_of
 from jobsight_server.forecasts.request import PER, UnknownProcessorsError, job_question
 from jobsight_server.forecasts.such_jobs import last_runs, of_application
@@ -110,7 +111,7 @@ def show(found: Recommendation, metrics: Sequence[str], console: Console) -> Non
     table = table_of([""], ("expected", "ask for", "if too little", "similar jobs"))
     for answer in answers:
         write = _WRITTEN[METRICS[answer.metric].format]
-        used = sorted(answer.last_values)
+        used = similar_use(answer)
         unknown = any(resource == answer.metric and found.best(resource) is None for resource in ASKED_FOR)
         first, second, *_ = (*(() if unknown else answer.attempts), None, None)
         table.add_row(
@@ -118,13 +119,17 @@ def show(found: Recommendation, metrics: Sequence[str], console: Console) -> Non
             _or_dash(answer.value, write),
             _or_dash(first, write),
             _or_dash(second, write),
-            f"{write(used[0])} to {write(used[-1])}" if used else "-",
+            " to ".join(dict.fromkeys(map(write, used)))
+            if used
+            else "-"
+            if answer.similar is None
+            else "none measured",
         )
     console.print(table, markup=False)
     for answer in answers:
         if answer.value is not None:
             jobs = "1 job" if answer.n == 1 else f"{answer.n:,} jobs"
-            console.print(Text(f"{METRICS[answer.metric].name}: from {jobs} {_alike(answer.level)}"))
+            console.print(Text(f"{METRICS[answer.metric].name}: from {jobs} {_alike(answer)}"))
     forecast = [answer.metric for answer in answers if answer.metric in ASKED_FOR and answer.value is not None]
     if unadvised := [METRICS[metric].name for metric in forecast if found.best(metric) is None]:
         console.print(
@@ -135,11 +140,12 @@ def show(found: Recommendation, metrics: Sequence[str], console: Console) -> Non
         console.print(f"{without}: {reason}", markup=False)
 
 
-def _alike(level: str | None) -> str:
-    """Return the fields that this job shares with the jobs behind a forecast."""
-    if level is None or level.startswith("site"):
-        return "of the site"
-    return "with the same " + level.replace(" + ", ", ").replace("_", " ")
+def _alike(answer: Prediction) -> str:
+    """Name the users of the jobs behind a forecast, and the fields that this job shares with them."""
+    fields = (answer.level or "site").split(" + ")
+    whose = "" if "user" in fields else "of all users" if answer.user_jobs else "of other users"
+    same = "" if fields == ["site"] else "with the same " + ", ".join(fields).replace("_", " ")
+    return f"{whose} {same}".strip()
 
 
 def _or_dash(value: float | None, write: Callable[[float], str]) -> str:

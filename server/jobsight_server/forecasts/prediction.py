@@ -53,13 +53,28 @@ class StoredPrediction(Record):
     updated: float | None
 
 
+class SimilarUse(Record):
+    """The similar jobs behind a recommendation: the number with a known use, and the least and most measured.
+
+    In the unit of the answer; None if they only failed, or there are none.
+    """
+
+    jobs: int
+    least: float | None
+    most: float | None
+
+
 class Prediction(StoredPrediction):
-    """The predicted need of a user's next job in one metric, its certainty and basis (docs/use/http-api.md)."""
+    """The predicted need of a user's next job in one metric, its certainty and basis (docs/use/http-api.md).
+
+    ``similar`` is None where nothing is recommended: of other metrics than memory and run time, and of a user alone.
+    """
 
     cluster: str | None
     user: str
     metric: Metric
     per: Literal["processor", "job"]
+    similar: SimilarUse | None
 
 
 class Predictions(Record):
@@ -107,7 +122,8 @@ def written(cluster: str | None, user: str, metric: str, answer: str, scale: int
     per = "job" if scale is not None or metric in WHOLE else "processor"
     if scale is not None and metric not in WHOLE:
         answer = _json(whole_job(read_stored(answer), metric, scale))
-    return f'{{"cluster":{_json(cluster)},"user":{_json(user)},"metric":"{metric}","per":"{per}",{answer[1:]}'
+    subject = f'"cluster":{_json(cluster)},"user":{_json(user)},"metric":"{metric}","per":"{per}"'
+    return f'{{{subject},"similar":null,{answer[1:]}'
 
 
 def _text(of_job: dict[str, Any], of_five: dict[str, Any]) -> str:

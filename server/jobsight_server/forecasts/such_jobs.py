@@ -88,20 +88,20 @@ class SuchJobs:
         """Return the number of runs."""
         return len(self.runs)
 
-    @property
-    def with_memory(self) -> int:
-        """Return the number of runs with measured memory."""
-        return sum(run.memory_bytes is not None for run in self.runs)
+    def used(self, resource: Resource) -> list[float]:
+        """Return the measured use of each run that has one."""
+        used = [run.memory_bytes if resource == "memory" else run.runtime_s for run in self.runs]
+        return [amount for amount in used if amount is not None]
 
     @property
     def memory_bytes(self) -> float | None:
         """Return the largest memory used."""
-        return max((run.memory_bytes for run in self.runs if run.memory_bytes is not None), default=None)
+        return max(self.used("memory"), default=None)
 
     @property
     def runtime_s(self) -> float | None:
         """Return the longest run time."""
-        return max((run.runtime_s for run in self.runs if run.runtime_s is not None), default=None)
+        return max(self.used("runtime"), default=None)
 
     @property
     def on_processors(self) -> int | None:

@@ -12,7 +12,7 @@ from werkzeug.wrappers import Response
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
-from jobsight_server.advice.words import scheduler_of
+from jobsight_server.advice.words import scheduler_of, similar_use
 from jobsight_server.queries.applications import LISTED, ApplicationList, applications
 from jobsight_server.queries.applications import SORTS as APPLICATION_SORTS
 from jobsight_server.queries.savings import Days
@@ -193,6 +193,7 @@ def add_pages(pages: Blueprint) -> None:
             route,
             status=200 if refused is None else 400,
             refused=refused,
+            similar_use=similar_use,
             applications=user_applications(),
             history_url=json_url(HISTORY),
             applications_url=json_url(APPLICATIONS),

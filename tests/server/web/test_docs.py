@@ -25,5 +25,9 @@ def test_the_example_has_the_fields_of_an_answer() -> None:
     block = DOCS.partition("```json\n")[2].partition("```")[0]
     names = set(re.findall(r'"([\w-]+)":', block)) - {"predictions"}
     schemas = openapi(ROUTES)["components"]["schemas"]
-    fields = {name for schema in ("Prediction", "MeanError", "RunnerUp") for name in schemas[schema]["properties"]}
+    fields = {
+        name
+        for schema in ("Prediction", "MeanError", "RunnerUp", "SimilarUse")
+        for name in schemas[schema]["properties"]
+    }
     assert names == {*fields, *FIVE}

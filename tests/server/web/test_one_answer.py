@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import delete, func, insert, select, update
 from tests import make
 
-from jobsight_server.accounting.amounts import time_text
+from jobsight_server.accounting.amounts import memory_text, time_text
 from jobsight_server.adjust.plan import Needs
 from jobsight_server.adjust.present import PresentJob
 from jobsight_server.advice.words import KEPT
@@ -337,6 +337,12 @@ def amounts(served: Any, asked: int | None, last: str, capsys: pytest.CaptureFix
     found["predict"] = printed["memory"], printed["runtime"]
     (of_job,) = client.get(f"/api/v1/job?name={last}&cluster=gamma").json["runs"]
     (of_seff,) = client.get(f"/api/v1/efficiency?name={last}&cluster=gamma").json["runs"]
+    least_most = {entry["metric"]: entry["similar"] for entry in next_job["forecasts"]}["memory"]
+    assert main(["predict", *flags]) == 0
+    least, most = (memory_text(least_most[name]) for name in ("least", "most"))
+    shown = least if least == most else f"{least} to {most}"
+    assert re.search(rf"^ memory .*  {shown} *$", capsys.readouterr().out, re.MULTILINE), "as in the sentence"
+    assert re.search(f"used (at most )?{most}", advice["text"])
     for name, entry in (("page of the job", of_job), ("seff", of_seff)):
         assert entry["advice"] == advice["text"] == next_job["text"]
         if next_time := {one["resource"]: one["ask_next"] for one in entry["efficiency"]}:

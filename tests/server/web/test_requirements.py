@@ -42,7 +42,7 @@ def test_what_a_job_used_is_what_the_next_one_needs(post: Any) -> None:
         "memory_bytes": 32 * GIB,
         "requested_bytes": 32 * GIB,
         "confidence": None,
-        "reason": "No job of this user has ended yet, so the request stays.",
+        "reason": "No similar job has been measured, so the request stays.",
     }
     for number in range(1, 6):
         taken = post(REPORT, **OF, requirement=number, value=6 * GIB)
@@ -51,8 +51,7 @@ def test_what_a_job_used_is_what_the_next_one_needs(post: Any) -> None:
         assert (second["memory_bytes"] < 32 * GIB) == (number == 5), "not by fewer than five jobs"
     assert 6 * GIB < second["memory_bytes"] < second["requested_bytes"] == 32 * GIB
     assert 0.5 < second["confidence"] < 1.0
-    assert second["reason"].startswith("From 5 similar jobs (user + application + processors")
-    assert second["reason"].endswith("the last used 6,144 MiB to 6,144 MiB.")
+    assert second["reason"] == "From 5 similar jobs, which used 6,144 MiB to 6,144 MiB."
     asked = {"questions": [JOB | {"metric": "memory", "per": "job"}]}
     (predicted,) = post("/api/v1/predictions", **asked).json["predictions"]
     assert (predicted["bound"], predicted["bound_basis"]) == (second["memory_bytes"], "similar jobs")
