@@ -37,6 +37,7 @@ PAGES = {
     "users": "/users",
     "user": f"/user?cluster=alpha&name={SCRIPT_PATH}",
     "jobs": "/jobs",
+    "mine": f"/mine?user={SCRIPT_PATH}",
     "job": f"/job?cluster=alpha&name={SCRIPT_PATH}",
     "running job": f"/job?cluster=alpha&name={quote('<b>9', safe='')}",
     "nodes": "/nodes",

@@ -21,7 +21,7 @@ from jobsight_server.profiler.values import GpuUse, Quantity
 from jobsight_server.queries.changes import Moved, changes_of
 from jobsight_server.queries.efficiency import Efficiency, efficiencies
 from jobsight_server.queries.job_named import named
-from jobsight_server.queries.jobs import Run, RunState, started
+from jobsight_server.queries.jobs import Run, RunState, run_columns, started
 from jobsight_server.queries.running import Forecast, Foreseen, SoFar, forecasts_of, foreseen, over_bound, used_so_far
 from jobsight_server.queries.timeline import POINTS, OwnReadings, Timeline, own_readings, timeline
 from jobsight_server.storage.facts import facts_of
@@ -143,7 +143,7 @@ def job_detail(
     ``scheduler`` is the cluster's, for the syntax of advice; None if unknown.
     """
     runs = connection.execute(
-        select(jobs).where(named(connection, job_id, cluster)).order_by(jobs.c.start, jobs.c.id)
+        select(*run_columns(now)).where(named(connection, job_id, cluster)).order_by(jobs.c.start, jobs.c.id)
     ).all()
     if not runs:
         return None

@@ -7,21 +7,54 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from msgspec import Meta
-from sqlalchemy import ColumnElement, Connection, Row, and_, case, distinct, func, or_, select, true
+from sqlalchemy import Column, ColumnElement, Connection, Row, and_, case, distinct, func, or_, select, true
 
-from jobsight_server.accounting.runs import ENDED, QUEUED, RUNNING, STATES, Failure
+from jobsight_server.accounting.runs import DELETED, ENDED, QUEUED, REQUEUED, RUNNING, STATES, Failure
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.record import Asked, ListPage, Metric, Record, no_cursor
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.queries.job_named import named, named_or_task, task_of
 from jobsight_server.queries.running import WATCHED, forecasts_of, over_bound, used_so_far
 from jobsight_server.storage.event_counts import NUMBER
-from jobsight_server.storage.schema import job_counts, job_nodes, jobs, profiles
+from jobsight_server.storage.schema import job_counts, job_nodes, jobs, profiles, running_use
 
-SORTS = ("recorded", "end")
-"""Sort keys of the list of jobs: each has an index, so that no sort reads all jobs."""
+SORTS = ("recorded", "end", "memory", "time", "outcome")
+"""Sort keys of the list of jobs. The first two have an index; the others are computed, for the newest jobs only."""
+_INDEXED = SORTS[:2]
+COMPUTED_FOR = 2_000
+"""Sorts and filters by computed values look at this many runs, the newest of those that match otherwise."""
 
 RunState = Annotated[str, Meta(extra_json_schema={"enum": [*STATES]})]
+
+_DELETED_STATUS = 271  # 256 + SIGTERM, as PBS and TORQUE write it for a deleted job
+KILLED = "killed"
+OUTCOMES = (
+    "waiting", "running", "requeued", "completed", "failed", "cancelled", "killed: memory", "killed: time", "ended",
+)  # fmt: skip
+Outcome = Annotated[str, Meta(extra_json_schema={"enum": [*OUTCOMES]})]
+OUTCOME = case(
+    (jobs.c.failure.is_not(None), "killed: " + jobs.c.failure),
+    (jobs.c.state == QUEUED, "waiting"),
+    (jobs.c.state.in_((RUNNING, REQUEUED)), jobs.c.state),
+    (or_(jobs.c.state == DELETED, jobs.c.exit_status == _DELETED_STATUS), "cancelled"),
+    (and_(jobs.c.ended_abnormally, jobs.c.exit_status.is_(None)), "cancelled"),
+    (or_(jobs.c.exit_status != 0, jobs.c.ended_abnormally), "failed"),
+    (jobs.c.exit_status == 0, "completed"),
+    else_="ended",
+).label("outcome")
+_MEASURED = select(profiles.c.value).where(profiles.c.run_id == jobs.c.id, profiles.c.metric == "memory")
+_SO_FAR = select(running_use.c.memory).where(running_use.c.run_id == jobs.c.id, jobs.c.state == RUNNING)
+_PER_PROCESSOR = func.coalesce(*(each.correlate(jobs).scalar_subquery() for each in (_MEASURED, _SO_FAR)))
+MEMORY_SHARE = (
+    func.coalesce(_PER_PROCESSOR * ASKED_PROCESSORS, jobs.c.used_memory_bytes * 1.0) / func.nullif(ASKED_MEMORY, 0)
+).label("memory_share")
+
+
+def run_columns(now: float) -> tuple[Any, ...]:
+    """Return the columns of ``jobs``, and the outcome and shares of ``Run``."""
+    ran_s = func.coalesce(jobs.c.end, now) - jobs.c.start - func.coalesce(jobs.c.suspended_s, 0)
+    time_share = case((jobs.c.state != QUEUED, ran_s / func.nullif(ASKED_WALLTIME, 0))).label("time_share")
+    return jobs, OUTCOME, MEMORY_SHARE, time_share
 
 
 class Run(Record):
@@ -31,8 +64,11 @@ class Run(Record):
     ``asked_processors``, ``asked_memory_bytes`` and ``asked_walltime_s`` are the user's request, where it is known and
     differs from the allocation; 0 is nothing. Values per processor are per requested processor.
     ``memory_is_virtual``: requested and used memory are address space, not resident.
-    ``failure``: the resource that it ran out of, if the log says so. ``over_bound``: the metrics in which a running job
-    already exceeds its recommended reservation.
+    ``failure``: the resource that it ran out of, if the log says so. ``outcome``: its state in words: *cancelled* by a
+    person or the scheduler, or ended by a signal in a log without exit statuses; *ended* if the log has no exit status.
+    ``memory_share`` and ``time_share``: use, until now while it runs, as a share of the user's request; memory as
+    measured or else as logged. ``over_bound``: the metrics in which a running job already exceeds its recommended
+    reservation.
     """
 
     cluster: str
@@ -65,6 +101,9 @@ class Run(Record):
     suspended_s: float | None
     recorded_at: float
     profiled: bool
+    outcome: Outcome
+    memory_share: float | None
+    time_share: float | None
     over_bound: list[Metric]
 
 
@@ -106,7 +145,7 @@ class JobList(ListPage):
     """One page of runs, last recorded first by default; in a search by number, exact ids before tasks of arrays.
 
     ``arrays``: on the first page of a search by number, those of two tasks or more. ``among_last``: where no index
-    finds the runs, the search covered only that many, the latest; a time range finds older ones.
+    finds or sorts the runs, the search covered only that many, the latest; a time range finds older ones.
     """
 
     jobs: list[Run]
@@ -122,7 +161,8 @@ class JobFilters:
     Runs that ended from ``since`` on and before ``until``, UTC epoch seconds, and that ran for more than
     ``longer_than_s``, suspensions not counted: a run that has not ended is in no span and of no duration.
     ``used_below``: runs whose measured peak of memory is less than this share of their user's request.
-    ``profiled``: whether their use is known, or was looked for.
+    ``profiled``: whether their use is known, or was looked for. ``outcome``: one of ``OUTCOMES``, or ``KILLED`` for any
+    that ran out. ``time_below``: runs that took less than this share of their requested time.
     """
 
     user: str | None = None
@@ -138,6 +178,8 @@ class JobFilters:
     longer_than_s: float | None = None
     used_below: float | None = None
     profiled: bool | None = None
+    outcome: str | None = None
+    time_below: float | None = None
 
     @property
     def is_span(self) -> bool:
@@ -179,6 +221,17 @@ class JobFilters:
             found.append(jobs.c.id.in_(select(job_nodes.c.run_id).where(job_nodes.c.node == self.node)))
         return found
 
+    def computed(self, time_share: ColumnElement[Any]) -> list[ColumnElement[bool]]:
+        """Return the conditions on values that no index has."""
+        found: list[ColumnElement[bool]] = []
+        if self.outcome == KILLED:
+            found.append(jobs.c.failure.is_not(None))
+        elif self.outcome is not None:
+            found.append(OUTCOME.in_([self.outcome]))
+        if self.time_below is not None:
+            found.append(time_share < self.time_below)
+        return found
+
 
 LAST_RECORDED = Asked(SORTS[0], descending=True)
 NO_FILTERS = JobFilters()
@@ -194,6 +247,8 @@ def job_list(
     filters: JobFilters = NO_FILTERS,
 ) -> JobList:
     """Return one page of runs, last recorded first or by ``asked.sort``, with the bounds that running ones exceed.
+
+    Runs without a share are last in an order by it.
 
     In a span of ends, runs are sorted by end. By end, runs that have not ended are the last to end. In a search by
     number, exact ids are first, then the tasks of arrays, each array's together.
@@ -217,6 +272,17 @@ def job_list(
     # In a span of ends, the newest recorded need not be in it: an index has those of the span by their end.
     by_end = filters.is_span or asked.sort == "end"
     order: list[Any] = [jobs.c.end, jobs.c.id] if by_end else [jobs.c.id]
+    *_, memory_share, time_share = columns = run_columns(now)
+    computed = filters.computed(time_share)
+    if computed or asked.sort not in _INDEXED:
+        of_id = [] if job_id is None else [named_or_task(connection, job_id)]
+        newest = select(jobs.c.id).where(*wanted, *of_id).order_by(*(column.desc() for column in order))
+        newest = newest.limit(COMPUTED_FOR)
+        found = connection.scalar(select(func.count()).select_from(newest.subquery())) or 0
+        among_last = COMPUTED_FOR if found == COMPUTED_FOR else among_last
+        narrowed = wanted = [jobs.c.id.in_(newest), *computed]
+        value = {"memory": memory_share, "time": time_share, "outcome": OUTCOME}.get(asked.sort)
+        order = order if value is None else [value, *order]
     directions = [asked.descending] * len(order)
     arrays: list[JobArray] = []
     if job_id is not None:
@@ -230,12 +296,12 @@ def job_list(
     else:
         total = connection.scalar(select(NUMBER).where(*(job_counts.c[name] == of for name, of in given.items()))) or 0
     terms = [_by(column, descending) for column, descending in zip(order, directions, strict=True)]
-    query = select(jobs, *(column.label(f"key_{n}") for n, column in enumerate(order))).order_by(*terms)
+    query = select(*columns, *(column.label(f"key_{n}") for n, column in enumerate(order))).order_by(*terms)
     if asked.after is not None:
         wanted.append(_after(order, directions, asked.after))
     rows = connection.execute(query.where(*wanted).limit(asked.limit + 1).offset((asked.page - 1) * asked.limit)).all()
     shown = rows[: asked.limit]
-    is_steady = not by_end or filters.is_span or filters.state == ENDED
+    is_steady = (not by_end or filters.is_span or filters.state == ENDED) and asked.sort in _INDEXED
     last_key = [shown[-1]._mapping[f"key_{n}"] for n in range(len(order))] if len(rows) > asked.limit else None
     running = [row for row in shown if row.state == RUNNING]
     forecasts, used = forecasts_of(connection, reader, running, WATCHED), used_so_far(connection, running, now)
@@ -247,7 +313,8 @@ def _by(column: ColumnElement[Any], descending: bool) -> ColumnElement[Any]:
     # Where PostgreSQL has them in its index; SQLite reads its own in two passes.
     if column is jobs.c.end:
         return column.desc().nulls_first() if descending else column.asc().nulls_last()
-    return column.desc() if descending else column.asc()
+    ordered = column.desc() if descending else column.asc()
+    return ordered if isinstance(column, Column) else ordered.nulls_last()
 
 
 def _after(order: list[ColumnElement[Any]], directions: list[bool], key: Sequence[Any]) -> ColumnElement[bool]:

@@ -15,7 +15,8 @@ from jobsight_server.queries.efficiency import RESOURCES
 from jobsight_server.queries.exported_jobs import write_csv
 from jobsight_server.queries.job_detail import Job, RunDetail, job_detail
 from jobsight_server.queries.job_named import is_task, job_clusters
-from jobsight_server.queries.jobs import SORTS, JobArray, JobFilters, JobList, Run, job_list
+from jobsight_server.queries.jobs import KILLED, OUTCOMES, SORTS, JobArray, JobFilters, JobList, Run, job_list
+from jobsight_server.queries.my_jobs import MyJobs, my_jobs
 from jobsight_server.queries.timeline import POINTS
 from jobsight_server.web.kit.inputs import (
     integer_argument,
@@ -43,6 +44,8 @@ def asked_and_given(run: RunDetail, metric: str) -> tuple[float | None, float | 
     return (given if asked is None else asked) or None, given or None
 
 
+_PERCENTAGES = ("used_below", "time_below")
+_PERCENTAGE: dict[str, object] = {"type": "number", "exclusiveMinimum": 0, "maximum": 100}
 _TIMES = frozenset({"start", "end", "created", "queued", "eligible", "recorded_at"})
 _OF_ALL = "readings of a node cover all jobs on it: only staff sees them"
 
@@ -51,15 +54,18 @@ def jobs() -> JobList:
     JOBS.refuse_unknown()  # on the page, too: a misspelt filter would show all jobs as matches
     here, asked, given_filters = context(), LISTING.asked(), LISTING.filtered()
     since, until = span_argument(here.clock())
-    used_below, profiled = given_filters["used_below"], given_filters["profiled"]
-    given_filters |= {
-        "since": since,
-        "until": until,
-        "used_below": None if used_below is None else used_below / 100,
-        "profiled": None if profiled is None else profiled == "yes",
-    }
+    for name in _PERCENTAGES:
+        given_filters[name] = None if given_filters[name] is None else given_filters[name] / 100
+    profiled = given_filters["profiled"]
+    given_filters |= {"since": since, "until": until, "profiled": None if profiled is None else profiled == "yes"}
     with here.read_engine.connect() as connection:
         return job_list(connection, here.answers, here.clock(), asked, JobFilters(**given_filters))
+
+
+def mine() -> MyJobs:
+    here, user, listed = context(), required_name("user"), jobs()
+    with here.read_engine.connect() as connection:
+        return my_jobs(connection, here.answers, here.clock(), user, listed, here.settings.accounting)
 
 
 def grouped(found: JobList) -> list[tuple[JobArray | None, list[Run]]]:
@@ -97,6 +103,7 @@ def without_others(job: Job) -> Job:
     return replace(job, runs=runs)
 
 
+_OUTCOMES = (*OUTCOMES, KILLED)
 EXIT_STATUS: dict[str, object] = {"type": "integer", "minimum": -999_999_999, "maximum": 999_999_999}
 
 LISTING = Listing(
@@ -116,11 +123,9 @@ LISTING = Listing(
         Parameter("exit_status", "only with this exit status", EXIT_STATUS),
         Parameter("node", "only on this node, as the log writes it", NAME),
         Parameter("longer_than_s", "only runs longer than this many seconds", TIME),
-        Parameter(
-            "used_below",
-            "only runs that used less than this percentage of the requested memory",
-            {"type": "number", "exclusiveMinimum": 0, "maximum": 100},
-        ),
+        Parameter("used_below", "only runs that used less than this percentage of the requested memory", _PERCENTAGE),
+        Parameter("time_below", "only runs that took less than this percentage of the requested time", _PERCENTAGE),
+        Parameter("outcome", f"only with this state in words; {KILLED}: out of memory or time", choice_of(_OUTCOMES)),
         Parameter("profiled", "no: runs whose use is not known yet", choice_of(("yes", "no"))),
     ),
     span=SPAN,
@@ -129,6 +134,14 @@ JOBS = Route(
     "/api/v1/jobs",
     jobs,
     "Runs of jobs, last recorded first by default; with a span, those that ended in it",
+    LISTING.parameters,
+    own="user",
+)
+MINE = Route(
+    "/api/v1/user/jobs",
+    mine,
+    "One user on all clusters: what was killed this week and what to ask for instead, waste, waiting and running jobs, "
+    "and the list of all",
     LISTING.parameters,
     own="user",
 )
@@ -143,15 +156,21 @@ JOB = Route(
     ),
     own="job",
 )
-ROUTES = (JOBS, JOB)
+ROUTES = (JOBS, MINE, JOB)
 
 
 def add_pages(pages: Blueprint) -> None:
+    offered = {"states": STATES, "outcomes": _OUTCOMES, "sorts": SORTS, "ranges": tuple(RANGES)}
+
     @pages.get("/jobs", endpoint="jobs")
     def show() -> AnyResponse:
         found = jobs()
-        offered = {"states": STATES, "sorts": SORTS, "ranges": tuple(RANGES)}
         return page("jobs.html", found, JOBS, listing=LISTING, offered=offered, grouped=grouped(found))
+
+    @pages.get("/mine", endpoint="mine")
+    def show_mine() -> AnyResponse:
+        found = mine()
+        return page("mine.html", found, MINE, listing=LISTING, offered=offered, grouped=grouped(found.jobs))
 
     @pages.get("/jobs.csv", endpoint="jobs_csv")
     def table() -> Response:

@@ -112,7 +112,7 @@ def test_the_page_compares_request_reservation_forecast_and_use(client: FlaskCli
     assert (asked, given, used, share) == ("4.00 GiB", "4.00 GiB", "1.50 GiB", "38 %")
     assert (forecast, reserved) == ("1.00 GiB", "1.25 GiB")
     assert 'title="above its bound">1.50 GiB' in memory[0]
-    assert 'data-start="1000.0" data-end="1040.0" data-end-name="killed: ran out of memory"' in page
+    assert 'data-start="1000.0" data-end="1040.0" data-end-name="killed: memory"' in page
     assert 'href="/node?cluster=c&amp;name=n1"' in page
     assert 'href="/node?cluster=c&amp;name=n2"' in page
     assert "there are no samples of it" in client.get("/node?cluster=c&name=n2").text  # no agent reports from it

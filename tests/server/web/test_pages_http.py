@@ -149,7 +149,7 @@ def test_hostile_names_are_text(client: FlaskClient, sqlite_engine: Engine) -> N
 
 @pytest.mark.parametrize(
     ("failure", "status", "said"),
-    [("memory", -27, "killed: ran out of memory"), ("time", 137, "killed: exceeded its walltime"), (None, -11, "-11")],
+    [("memory", -27, "killed: memory"), ("time", 137, "killed: time"), (None, -11, "failed")],
 )
 def test_a_job_page_says_what_the_job_ran_out_of(
     client: FlaskClient, sqlite_engine: Engine, failure: str | None, status: int, said: str
@@ -160,7 +160,7 @@ def test_a_job_page_says_what_the_job_ran_out_of(
         make.job(connection, cluster="c", end=9.0, failure=failure, exit_status=status, used={"runtime": runtime})
     page = client.get("/job?cluster=c&name=1").text
     assert ("at least</span> 8 s" in page) == (why is not None)
-    assert said in page.split("<dt>Exit status</dt>")[1].split("</dd>")[0]
+    assert said in page.split("<dt>State</dt>")[1].split("</dd>")[0]
     assert page.count(str(why)) == (1 if why else 0)
 
 

@@ -1,4 +1,4 @@
-"""Fourteen questions of administrators and users, answered within two clicks from the start page and as SQL does."""
+"""Fifteen questions of administrators and users, answered within two clicks from the start page and as SQL does."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_every_question_of_the_document_is_asked(planted: FlaskClient) -> None:
     lines = DOCUMENT.read_text().splitlines()
     rows = [line.split("|")[1].strip() for line in lines if line.endswith((" 0 |", " 1 |", " 2 |"))]
     assert sorted(rows) == sorted(re.findall(r'"([^"\n]+\?)"[,)]', Path(__file__).read_text()))
-    assert len(rows) == 14
+    assert len(rows) == 15
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,6 @@ def test_what_did_array_4711_use(ask: Ask, sql: Sql) -> None:
 def test_what_my_next_job_should_ask_for_and_why(ask: Ask, sql: Sql, planted: FlaskClient, engine: Engine) -> None:
     rebuild(engine)
     walk = ask("What should my next job ask for, and why?", make.person(planted.application, engine, NOW, "memo"))
-    walk.click("My jobs")
     walk.click(sql("SELECT job_id FROM jobs WHERE \"user\" = 'memo' ORDER BY id DESC LIMIT 1")[0][0])
     used = """
         SELECT max(p.value), min(j.requested_memory_bytes / j.processors) FROM jobs j
@@ -246,3 +245,17 @@ def test_what_the_fault_of_a_node_cost(ask: Ask, sql: Sql, engine: Engine) -> No
     ((node, jobs, hours),) = sql(cost)
     assert f"{node} lost most jobs: {jobs} evicted, requeued or failed" in walk.answer
     assert number_after("which cost", walk.answer) == pytest.approx(hours, rel=0.01)
+
+
+def test_my_job_was_killed_what_now(ask: Ask, planted: FlaskClient, engine: Engine) -> None:
+    rebuild(engine)
+    with engine.begin() as connection:
+        last = "SELECT max(id) FROM jobs WHERE \"user\" = 'memo' AND state = 'ended'"
+        connection.execute(
+            text(f"UPDATE jobs SET failure = 'memory', \"end\" = :now - 60 WHERE id = ({last})"), {"now": NOW}
+        )
+    walk = ask("My job was killed: what now?", make.person(planted.application, engine, NOW, "memo"))
+    assert walk.answer.startswith("1 job was killed in the last seven days: paste the lines below")
+    killed = walk.part("killed", "</section>")
+    assert plain(killed, " ").split("what to ask for next ")[1].startswith("killed: memory app-memo")
+    assert re.search(r"<pre[^>]*>#SBATCH --mem=\d+M", killed)

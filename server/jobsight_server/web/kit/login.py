@@ -11,7 +11,6 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.auth.sessions import create_session, end_session, redeem_login
 from jobsight_server.auth.tokens import AuthError
-from jobsight_server.queries.users import user_clusters
 from jobsight_server.web.kit.routes import COOKIE, READING, Own, context, require_own, viewer
 
 HOME = "/"
@@ -98,6 +97,7 @@ def _refused(problem: str, status: int) -> Response:
 
 OWN_PAGES: Mapping[str, Own] = MappingProxyType(
     {
+        "pages.mine": "user",
         "pages.jobs": "user",
         "pages.jobs_csv": "user",
         "pages.job": "job",
@@ -130,7 +130,7 @@ def require_page() -> AnyResponse | None:
         return None
     assert found.name is not None
     if request.endpoint == "pages.now":
-        return redirect(_home(found.name), 303)
+        return redirect(url_for("pages.mine", user=found.name), 303)
     own = OWN_PAGES.get(request.endpoint or "")
     if own is None:
         raise AuthError(403, "this page is for staff and administrators: you see your own jobs and advice")
@@ -139,14 +139,6 @@ def require_page() -> AnyResponse | None:
         return redirect(f"{request.path}?{urlencode([*others, ('user', found.name)])}", 303)
     require_own(found, own)
     return None
-
-
-def _home(name: str) -> str:
-    with context().read_engine.connect() as connection:
-        clusters = user_clusters(connection, name)
-    if len(clusters) == 1:
-        return url_for("pages.user", cluster=clusters[0], name=name)
-    return url_for("pages.jobs", user=name)
 
 
 def require_same_origin(*, certainly: bool = False) -> None:

@@ -42,8 +42,8 @@ if (document.querySelector("[data-settled]") !== null) once(document.body.datase
 else {
   let before = null;
   poll(document.body.dataset.json, (data) => {
-    const state = JSON.stringify(data.runs.map((run) => [run.state, run.profiled, run.end, run.over_bound]));
-    if ((before !== null && before !== state) || JSON.stringify(data.runs.map((run) => run.state)) !== shown) location.reload();
+    const state = JSON.stringify(data.runs.map((run) => [run.outcome, run.profiled, run.end, run.over_bound]));
+    if ((before !== null && before !== state) || JSON.stringify(data.runs.map((run) => run.outcome)) !== shown) location.reload();
     before = state;
     fill(document.getElementById("main"), data);
     draw(data);

@@ -1,0 +1,99 @@
+"""The jobs of one user on all clusters: what was killed lately and why, what was wasted, what waits and runs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, func, select
+
+from jobsight_server.accounting.runs import QUEUED, RUNNING
+from jobsight_server.advice.words import AskLine, scheduler_of
+from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.record import Asked, Record
+from jobsight_server.queries.efficiency import efficiencies
+from jobsight_server.queries.jobs import KILLED, SORTS, JobFilters, JobList, Run, job_list
+from jobsight_server.queries.savings import Asking
+from jobsight_server.queries.users import user_clusters
+from jobsight_server.queries.waste import DAYS_SHOWN, WasteList, WasteRequest, newest_day, waste
+from jobsight_server.settings.declared import AccountingSource
+from jobsight_server.storage.facts import application
+from jobsight_server.storage.schema import job_nodes, jobs
+
+WEEK_S = 7 * 86_400.0
+KILLED_LISTED = 5
+"""Applications that jobs were killed of: each costs a recommendation."""
+_READ = 1000
+_OPEN_LISTED = 20
+
+
+class KilledJobs(Record):
+    """Killed ``jobs`` of one application, which ran out of the same resource: the last, the recommended request of the
+    next as users read it at submission, and as lines of a job script."""
+
+    jobs: int
+    last: Run
+    advice: str | None
+    ask_lines: list[AskLine]
+
+
+class MyJobs(Record):
+    """A user's jobs. ``killed_jobs`` ended since ``since``; ``killed`` are those of the applications with most of
+    them. ``waste``: of each cluster, with the application that left most memory unused."""
+
+    user: str
+    clusters: list[str]
+    since: float
+    killed_jobs: int
+    killed: list[KilledJobs]
+    waste: list[WasteList]
+    running: JobList
+    waiting: JobList
+    jobs: JobList
+
+
+def my_jobs(
+    connection: Connection,
+    reader: AnswerReader,
+    now: float,
+    user: str,
+    listed: JobList,
+    sources: Iterable[AccountingSource],
+) -> MyJobs:
+    """Return the overview of one user above the page ``listed`` of their jobs; ``sources`` name the schedulers."""
+    clusters = user_clusters(connection, user)
+    by_end, newest = Asked(SORTS[1], descending=True, limit=_READ), Asked(SORTS[0], descending=True, limit=_OPEN_LISTED)
+    ran_out = job_list(connection, reader, now, by_end, JobFilters(user=user, since=now - WEEK_S, outcome=KILLED))
+    alike: dict[tuple[str, str | None, str | None], list[Run]] = defaultdict(list)
+    for run in ran_out.jobs:
+        alike[run.cluster, run.name and application(run.name), run.failure].append(run)
+    most = sorted(alike.values(), key=len, reverse=True)[:KILLED_LISTED]
+    asking, last_day = Asking(connection, reader), newest_day(connection) or 0
+    return MyJobs(
+        user=user,
+        clusters=clusters,
+        since=now - WEEK_S,
+        killed_jobs=ran_out.total,
+        killed=[_killed(connection, reader, runs, sources) for runs in most],
+        waste=[_waste(connection, asking, cluster, user, last_day) for cluster in clusters],
+        running=job_list(connection, reader, now, newest, JobFilters(user=user, state=RUNNING)),
+        waiting=job_list(connection, reader, now, newest, JobFilters(user=user, state=QUEUED)),
+        jobs=listed,
+    )
+
+
+def _killed(
+    connection: Connection, reader: AnswerReader, runs: list[Run], sources: Iterable[AccountingSource]
+) -> KilledJobs:
+    last = runs[0]
+    of_run = (jobs.c.cluster == last.cluster, jobs.c.job_id == last.job_id, jobs.c.start == last.start)
+    row = connection.execute(select(jobs).where(*of_run)).one()
+    held = connection.scalar(select(func.count()).where(job_nodes.c.run_id == row.id)) or 0
+    advice, lines, _ = efficiencies(connection, reader, row, (), held, scheduler_of(sources, last.cluster))
+    return KilledJobs(len(runs), last, advice, lines)
+
+
+def _waste(connection: Connection, asking: Asking, cluster: str, user: str, last_day: int) -> WasteList:
+    most_unused = Asked("memory", descending=True, cluster=cluster, limit=1)
+    request = WasteRequest(last_day - DAYS_SHOWN + 1, last_day, "application", user, most_unused)
+    return waste(connection, asking, request)
