@@ -6,7 +6,6 @@ user that had been learned by then.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -18,16 +17,19 @@ from sqlalchemy import Engine, text
 from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.metrics import METRICS
+from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.queries.savings import Asking, LeftOut, stored_days
+from jobsight_server.queries.waste import Waste, WasteRequest, waste
+from jobsight_server.settings import Settings
 
 Floats = NDArray[np.float64]
 
 NAMES = ("Jobsight", *FIVE)
-GIB_HOUR = 2**30 * 3600.0
 _NEAR = 0.2
 
 _QUERY = text(
-    'SELECT j.cluster, j."user", j.processors, j.requested_memory_bytes, j."end" - j.start AS seconds, '
-    "j.forecast_seq, p.learn_seq, p.value, p.forecast, p.bound, p.attempts "
+    'SELECT j.cluster, j."user", j."end" - j.start AS seconds, '
+    "j.forecast_seq, p.learn_seq, p.value, p.forecast, p.bound "
     "FROM profiles p JOIN jobs j ON j.id = p.run_id "
     "WHERE p.metric = :metric AND p.value IS NOT NULL AND NOT p.shown_only ORDER BY p.learn_seq"
 )
@@ -55,36 +57,14 @@ class Fit:
     weighted: float
 
 
-@dataclass(frozen=True, slots=True)
-class Saving:
-    """Memory of the same jobs in byte seconds: used, requested, and recommended.
-
-    Of ``jobs``, ``ran_out`` used more than requested and ``would_run_out`` more than recommended; the latter would have
-    run again with the next recommendation. ``held`` has all attempts.
-    """
-
-    jobs: int
-    used: float
-    requested: float
-    recommended: float
-    held: float
-    ran_out: int
-    would_run_out: int
-    left_out: int
-
-    @property
-    def freed(self) -> float:
-        """Freed memory, repeats included; negative if recommendations hold more."""
-        return self.requested - self.held
-
-
 @dataclass(slots=True)
 class Account:
     """Per metric the scores by name, over ``compared`` jobs, and the fit of bounds.
 
     ``first``: jobs with an answer by Jobsight alone, since their users had no finished job yet. ``unanswered``: jobs
     without any forecast, since there was no data at their submission. Not scored: ``shown_only``, with an apportioned
-    value that is not learned; ``ran_out``, killed before their full use; and those ``without`` a value.
+    value that is not learned; ``ran_out``, killed before their full use; and those ``without`` a value. ``memory`` is
+    that of *Waste* over all days, with the jobs that it leaves out.
     """
 
     compared: dict[str, int] = field(default_factory=dict)
@@ -95,7 +75,8 @@ class Account:
     without: dict[str, int] = field(default_factory=dict)
     scores: dict[str, dict[str, Score]] = field(default_factory=dict)
     fits: dict[str, Fit] = field(default_factory=dict)
-    memory: Saving | None = None
+    memory: Waste | None = None
+    left_out: LeftOut | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +85,12 @@ class Row:
 
     cluster: str
     user: str
-    processors: int | None
-    requested_memory_bytes: int | None
     seconds: float
     forecast_seq: int
     learn_seq: int
     value: float
     forecast: float | None
     bound: float | None
-    attempts: str | None = None
 
 
 def take_account(engine: Engine) -> Account:
@@ -126,8 +104,11 @@ def take_account(engine: Engine) -> Account:
             rows = [Row(*row) for row in connection.execute(_QUERY, {"metric": metric})]
             _score(account, metric, rows)
             _fit(account, metric, rows)
-            if metric == "memory":
-                account.memory = saving(rows)
+        if (days := stored_days(connection)) is not None:
+            asking = Asking(connection, AnswerReader(engine, forecast_config(Settings())))
+            found = waste(connection, asking, WasteRequest(days.first, days.last, "cluster"))
+            if found.memory.jobs:
+                account.memory, account.left_out = found.memory, found.left_out["memory"]
     return account
 
 
@@ -175,38 +156,3 @@ def _fit(account: Account, metric: str, rows: list[Row]) -> None:
     weights = np.array([row.value * row.seconds for row in bound])
     weighted = float((fits * weights).sum() / weights.sum()) if weights.sum() > 0 else float(fits.mean())
     account.fits[metric] = Fit(len(bound), float(fits.mean()), weighted)
-
-
-def saving(rows: list[Row]) -> Saving | None:
-    """Compute the saving of jobs with a memory request and a bound at submission; None without any."""
-    kept = [row for row in rows if row.bound is not None and row.requested_memory_bytes and row.processors]
-    if not kept:
-        return None
-    processors = np.array([row.processors for row in kept], dtype=np.float64)
-    used = np.array([row.value for row in kept]) * processors
-    requested = np.array([row.requested_memory_bytes for row in kept], dtype=np.float64)
-    recommended = np.array([row.bound for row in kept], dtype=np.float64) * processors
-    held = np.array([_held(row) for row in kept]) * processors
-    seconds = np.array([row.seconds for row in kept])
-    return Saving(
-        jobs=len(kept),
-        used=float((used * seconds).sum()),
-        requested=float((requested * seconds).sum()),
-        recommended=float((recommended * seconds).sum()),
-        held=float((held * seconds).sum()),
-        ran_out=int((used > requested).sum()),
-        would_run_out=int((used > recommended).sum()),
-        left_out=len(rows) - len(kept),
-    )
-
-
-def _held(row: Row) -> float:
-    """Return the memory of all attempts, per processor; after the ladder each is doubled, but the request comes
-    first."""
-    request = (row.requested_memory_bytes or 0) / (row.processors or 1)
-    ladder = [row.bound or 0.0] if row.attempts is None else json.loads(row.attempts)
-    while ladder[-1] < row.value and ladder[-1] > 0:
-        twice = 2.0 * ladder[-1]
-        ladder.append(request if ladder[-1] < request < twice else twice)
-    enough = next((i for i, attempt in enumerate(ladder) if attempt >= row.value), len(ladder) - 1)
-    return float(sum(ladder[: enough + 1]))

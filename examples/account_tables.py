@@ -6,9 +6,11 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
-from account import GIB_HOUR, NAMES, Account, Saving
+from account import NAMES, Account
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.amounts import percent
+from jobsight_server.commands.savings import effect, left_out
+from jobsight_server.queries.waste import Waste
 
 
 def show(account: Account, console: Console) -> None:
@@ -21,11 +23,9 @@ def show(account: Account, console: Console) -> None:
         console.print(others)
     if account.memory is not None:
         console.print(memory_table(account.memory))
-        console.print(verdict(account.memory), style="bold", highlight=False)
-        if account.memory.left_out:
-            console.print(
-                f"Jobs left out because they have no request or no recommendation: {account.memory.left_out:,}."
-            )
+        console.print(effect("memory", account.memory), style="bold", highlight=False)
+        if account.left_out is not None and (left := left_out(account.left_out)):
+            console.print(left)
 
 
 def not_scored(account: Account) -> str:
@@ -63,30 +63,20 @@ def bounds_table(account: Account) -> Table:
     return table
 
 
-def memory_table(memory: Saving) -> Table:
+def memory_table(memory: Waste) -> Table:
     """Make the table of requested, recommended and used memory."""
-    table = _table("Memory of the same jobs", "", ["GiB-hours", "share", "jobs run out", "with repeats"])
+    table = _table("Memory of the same jobs", "", ["GiB-hours", "share", "jobs need more", "with repeats"])
     rows = (
-        ("requested by users", memory.requested, f"{memory.ran_out:,}", memory.requested),
-        ("recommended", memory.recommended, f"{memory.would_run_out:,}", memory.held),
-        ("used", memory.used, "", memory.used),
+        ("requested by users", memory.requested_hours, memory.ran_out, memory.requests_repeated_hours),
+        ("recommended", memory.reserved_hours, memory.would_run_out, memory.repeated_hours),
+        ("used", memory.used_hours, None, 0.0),
     )
-    for name, amount, failures, held in rows:
-        share = f"{percent(amount / memory.requested)}"
-        table.add_row(name, f"{amount / GIB_HOUR:,.0f}", share, failures, f"{held / GIB_HOUR:,.0f}")
+    for name, amount, failures, repeated in rows:
+        amount, repeated = amount or 0.0, repeated or 0.0
+        share = percent(amount / memory.requested_hours)
+        count = "" if failures is None else f"{failures:,}"
+        table.add_row(name, f"{amount:,.0f}", share, count, f"{amount + repeated:,.0f}")
     return table
-
-
-def verdict(memory: Saving) -> str:
-    """Summarise the table in two sentences."""
-    hours, share = abs(memory.freed) / GIB_HOUR, abs(memory.freed) / memory.requested
-    effect = "freed" if memory.freed >= 0 else "taken another"
-    failures, jobs = memory.would_run_out, memory.jobs
-    return (
-        f"Reserving as recommended would have {effect} {hours:,.0f} GiB-hours ({percent(share)}), repeats included. "
-        f"{failures:,} of {jobs:,} jobs ({percent(failures / jobs, 1)}) would have run out of it; with the users' own "
-        f"requests, {memory.ran_out:,}."
-    )
 
 
 def _table(title: str, first: str, columns: list[str]) -> Table:

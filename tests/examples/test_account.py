@@ -20,8 +20,7 @@ from jobsight_server.systems.migrate import upgrade
 
 
 def row(learn_seq: int, value: float, forecast_seq: int, user: str = "a", **changes: Any) -> Row:
-    values = {"cluster": "c", "processors": 2, "requested_memory_bytes": None, "seconds": 3600.0}
-    values |= {"forecast": None, "bound": None, **changes}
+    values = {"cluster": "c", "seconds": 3600.0, "forecast": None, "bound": None, **changes}
     return Row(user=user, learn_seq=learn_seq, value=value, forecast_seq=forecast_seq, **values)
 
 

@@ -20,7 +20,7 @@ from jobsight_server.command_line.tables import table_of
 from jobsight_server.forecasts.record import Asked
 from jobsight_server.profiler.totals import METRICS
 from jobsight_server.queries.exported_jobs import write_csv
-from jobsight_server.queries.savings import BY, Asking, SavingsRow
+from jobsight_server.queries.savings import BY, Asking, LeftOut, SavingsRow
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.queries.waste import DAYS_SHOWN, Waste, WasteList, WasteRequest, WasteRow, newest_day, waste
 from jobsight_server.storage.clusters import chosen, stored_clusters
@@ -101,14 +101,13 @@ def show(found: Mapping[str, WasteList], console: Console) -> None:
     for metric, of in found.items():
         # As Text, because a user's name may look like one of rich's markup tags.
         console.print(Text(f"\n{_TITLES[metric]}", style="bold"))
-        console.print(Text(_sentence(metric, getattr(of, metric))))
+        console.print(Text(effect(metric, getattr(of, metric))))
         if rows := _rows(metric, of):
             console.print(_table(metric, of, rows))
         if more := of.total - len(of.rows):
             console.print(f"{more:,} more; --limit {of.total} prints all", highlight=False)
-        left = [f"{n:,} {_REASONS[reason]}" for reason in _REASONS if (n := getattr(of.left_out[metric], reason))]
-        if left:
-            console.print(Text(f"Jobs left out: {', '.join(left)}."))
+        if left := left_out(of.left_out[metric]):
+            console.print(Text(left))
     console.print(f"\n{_NOTE if _is_advised(days) else _NO_ADVICE}", highlight=False)
 
 
@@ -122,26 +121,26 @@ def _is_advised(found: WasteList) -> bool:
     return found.by == "user" or found.user is not None
 
 
-def _freed(of: Waste) -> tuple[float, float | None]:
-    """Return the hours freed, and their share of the request."""
-    freed = of.freed_hours or 0.0
-    return freed, freed / of.requested_hours if of.requested_hours > 0 else None
-
-
-def _sentence(metric: str, total: Waste) -> str:
-    if not total.jobs:
+def effect(metric: str, total: Waste) -> str:
+    """Return what recommended requests would have freed, and how many jobs would have needed more."""
+    if not total.jobs or total.freed_hours is None or total.freed_share is None:
         return "No job has a request, a measured value and a recommendation at its submission."
-    freed, share = _freed(total)
-    amount = _hours(abs(freed)) + ("" if share is None else f" ({percent(abs(share))})")
+    amount = f"{_hours(abs(total.freed_hours))} ({percent(abs(total.freed_share))})"
     if metric == "runtime":  # a job returns its processors at its end, whatever its limit
-        effect = f"Limits as recommended would have been {amount} {'shorter' if freed >= 0 else 'longer'}"
+        found = f"Limits as recommended would have been {amount} {'shorter' if total.freed_hours >= 0 else 'longer'}"
     else:
-        effect = f"Reserving as recommended would have {'freed' if freed >= 0 else 'taken another'} {amount}"
+        found = f"Reserving as recommended would have {'freed' if total.freed_hours >= 0 else 'taken another'} {amount}"
     return (
-        f"{effect}, repeats included. "
-        f"{total.would_run_out:,} of {total.jobs:,} jobs ({percent((total.would_run_out or 0) / total.jobs, 1)}) would "
-        f"have run out of it; with the users' own requests {total.ran_out:,}."
+        f"{found}, repeats included. {total.would_run_out:,} of {total.jobs:,} jobs "
+        f"({percent((total.would_run_out or 0) / total.jobs, 1)}) needed more than that; {total.ran_out:,} needed more "
+        "than the users' own requests."
     )
+
+
+def left_out(of: LeftOut) -> str:
+    """Return how many jobs count nowhere, and why; empty without any."""
+    found = [f"{jobs:,} {_REASONS[reason]}" for reason in _REASONS if (jobs := getattr(of, reason))]
+    return f"Jobs left out: {', '.join(found)}." if found else ""
 
 
 def _table(metric: str, found: WasteList, rows: Sequence[tuple[WasteRow, Waste, SavingsRow | None]]) -> Table:
@@ -149,11 +148,10 @@ def _table(metric: str, found: WasteList, rows: Sequence[tuple[WasteRow, Waste, 
     table = table_of([found.by], (*(("ask for",) if is_advised else ()), *_HEADS))
     for row, of, advice in rows:
         name = "/".join(part for part in (row.cluster, row.name if found.by != "cluster" else "") if part)
-        freed, share = _freed(of)
         cells = (
             *((_asked(metric, advice),) if is_advised else ()),
-            _hours(freed),
-            "-" if share is None else percent(share),
+            _hours(of.freed_hours or 0.0),
+            "-" if of.freed_share is None else percent(of.freed_share),
             *(_hours(amount) for amount in (of.requested_hours, of.used_hours)),
             *(f"{count:,}" if count < 10_000 else _hours(count) for count in (of.jobs, of.would_run_out or 0)),
         )

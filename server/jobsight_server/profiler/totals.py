@@ -57,9 +57,10 @@ COLUMNS = (
 """Summed columns of the table.
 
 ``jobs`` have a request, a measured use and a bound from submission; the amounts are theirs. ``weight`` is the factor of
-a value: requested processors x run time for memory per processor, held processors for a run time. ``request_held`` has
-the jobs as they ran; ``bound_held`` has all attempts of jobs that would have run out, the ``bound_failures``. Other
-jobs are left out.
+a value: requested processors x run time for memory per processor, held processors for a run time. ``request_held`` and
+``bound_held`` have all attempts of the jobs that the request or the bound would have killed. Of the
+``request_failures`` and ``bound_failures``, which needed more, these are all but the jobs that ran on beyond their
+request. Other jobs are left out.
 """
 
 AMOUNTS_KEPT = KeptSums(
@@ -83,7 +84,8 @@ def amounts_of(job: Any, metric: str, value: float | None, attempts: Sequence[fl
 
     ``attempts``: the bound at its submission and the reservations after it, as far as known; empty without one.
 
-    A job that ran out of its request needed more than that, whatever its measured use.
+    A job that ran out of its request needed more than that, whatever its measured use. One that used more and ran on
+    shows that no amount would have killed it.
     """
     if metric == "memory":  # measured per requested processor; the job may hold more
         processors, request = job.asked_processors or 0, job.asked_memory_bytes
@@ -107,8 +109,10 @@ def amounts_of(job: Any, metric: str, value: float | None, attempts: Sequence[fl
     bound = attempts[0]
     if job.ran_out:
         value = max(value, nextafter(request, inf))
+    is_limit = job.ran_out or value <= request
+    all_of = (held((request,), value), held(attempts, value, request)) if is_limit else (request, bound)
     unit = _UNITS[metric]
-    per_unit = (request, value, bound, request, held(attempts, value, request))
+    per_unit = (request, value, bound, *all_of)
     amounts = [round(weight), *(round(amount * weight / unit) * unit for amount in per_unit)]
     return (1, *amounts, int(value > request), int(value > bound), 0, 0, 0)
 

@@ -42,9 +42,11 @@ class SavingsRow(Record):
     jobs: int
     requested_hours: float
     used_hours: float
+    requests_repeated_hours: float
     reserved_hours: float
     repeated_hours: float
     freed_hours: float
+    freed_share: float | None
     ran_out: int
     would_run_out: int
     cluster: str
@@ -136,13 +138,16 @@ def saving_row(
 def saved_amounts(sums: Iterable[float], metric: str) -> dict[str, Any]:
     """Return the hours and counts of ``SavingsRow``, from sums in the order of ``COLUMNS``."""
     of = dict(zip(COLUMNS, map(truediv, sums, _DIVISORS[metric]), strict=True))
+    freed, held = of["request_held"] - of["bound_held"], of["request_held"]
     return {
         "jobs": int(of["jobs"]),
         "requested_hours": of["requested"],
         "used_hours": of["used"],
+        "requests_repeated_hours": held - of["requested"],
         "reserved_hours": of["reserved"],
         "repeated_hours": of["bound_held"] - of["reserved"],
-        "freed_hours": of["request_held"] - of["bound_held"],
+        "freed_hours": freed,
+        "freed_share": freed / held if held > 0 else None,
         "ran_out": int(of["request_failures"]),
         "would_run_out": int(of["bound_failures"]),
     }

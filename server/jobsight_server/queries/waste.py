@@ -49,11 +49,13 @@ class Waste(Record):
 
     ``unused_hours`` are the requested ones less the used ones, negative if jobs used more. For ``runtime`` they are
     limits less run times: a job returns its processors at its end, before its limit.
-    ``freed_hours``: requests less the holdings of the recommended reservations (``reserved_hours``), with all further
-    attempts of the jobs that would have run out (``repeated_hours``); negative if the reservations hold more.
-    ``ran_out`` jobs used more than their request, ``would_run_out`` more than the reservation. These are null for
-    processors and GPUs, of which no other number is recommended. ``before_*``: the same in the earlier span, null
-    without such jobs. ``improved_hours``: how much more would be unused now at the earlier share.
+    ``freed_hours``: what requests held, with the further attempts of the jobs that they killed
+    (``requests_repeated_hours``), less what the recommended reservations (``reserved_hours``) would have held, with
+    those that they would have killed (``repeated_hours``); negative if the reservations hold more. ``freed_share`` is
+    its share of what requests held. ``ran_out`` jobs needed more than their request, ``would_run_out`` more than the
+    reservation. These are null for processors and GPUs, of which no other number is recommended. ``before_*``: the same
+    in the earlier span, null without such jobs. ``improved_hours``: how much more would be unused now at the earlier
+    share.
     """
 
     jobs: int
@@ -61,9 +63,11 @@ class Waste(Record):
     used_hours: float
     unused_hours: float
     unused_share: float | None
+    requests_repeated_hours: float | None
     reserved_hours: float | None
     repeated_hours: float | None
     freed_hours: float | None
+    freed_share: float | None
     ran_out: int | None
     would_run_out: int | None
     before_unused_share: float | None
@@ -126,7 +130,15 @@ class WasteRequest(NamedTuple):
         return self.listed.cluster
 
 
-_OF_ADVICE = ("reserved_hours", "repeated_hours", "freed_hours", "ran_out", "would_run_out")
+_OF_ADVICE = (
+    "requests_repeated_hours",
+    "reserved_hours",
+    "repeated_hours",
+    "freed_hours",
+    "freed_share",
+    "ran_out",
+    "would_run_out",
+)
 _Name = tuple[str, str]
 _Sums = Mapping[_Name, Sequence[float]]
 _NONE = (0.0,) * len(COLUMNS)

@@ -59,8 +59,9 @@ def test_the_greatest_saving_comes_first_with_what_to_ask_for(ask: Ask, client: 
     assert [row["name"] for row in rows] == ["ann", "bob"]
     first, second = (row["memory"] for row in rows)
     assert first["freed_hours"] > 0.3 * first["requested_hours"] > 0
+    held = first["requested_hours"] + first["requests_repeated_hours"]
     kept = first["reserved_hours"] + first["repeated_hours"]
-    assert first["freed_hours"] == pytest.approx(first["requested_hours"] - kept)
+    assert first["freed_hours"] == pytest.approx(held - kept) == pytest.approx(held * first["freed_share"])
     # 2 GiB and a little more were used of 8 requested, an hour each, but for the last job that ran out.
     assert first["requested_hours"] == pytest.approx(first["jobs"] * 8)
     assert first["used_hours"] == pytest.approx(2.03 * first["jobs"] + 6, rel=0.02)
@@ -108,7 +109,8 @@ def test_the_pages_say_who_and_how_much(client: FlaskClient, ask: Ask) -> None:
     advice = f"<strong>{ask()['rows'][0]['memory_advice']['ask_for'] // 2**20:.0f}M</strong>"
     assert advice in rows[0]
     assert "instead of 8G, fluid" in rows[0]
-    assert "60 jobs without a request" in text
+    assert "Left out of memory: 60 jobs without a request.</p>" in text
+    assert '<p class="note">Left out of processors: 181 jobs without an exact use: ' in text
     assert SCRIPT not in client.get("/waste?by=application").text
     user = " ".join(client.get("/user?cluster=alpha&name=ann").text.split())
     assert f"Next time, ask for {advice} instead of 8G." in user
@@ -159,7 +161,7 @@ def test_the_command_says_the_same(
     ],
 )
 def test_a_user_reads_why(client: FlaskClient, recommended: float, ran_out: int, words: str) -> None:
-    amounts = (10, 40.0, 10.0, 40.0, 0.0, 0.0, ran_out, 0)
+    amounts = (10, 40.0, 10.0, 0.0, 40.0, 0.0, 0.0, 0.0, ran_out, 0)
     ask_for = None if recommended == 4.0 * GIB else recommended
     row = SavingsRow(*amounts, "alpha", "cfd", "ann", "cfd", "7.s", 4.0 * GIB, recommended, ask_for)
     template = client.application.jinja_env.get_template("savings_parts.html")
@@ -167,9 +169,9 @@ def test_a_user_reads_why(client: FlaskClient, recommended: float, ran_out: int,
 
 
 def test_each_row_has_its_name_in_eighty_columns(capsys: pytest.CaptureFixture[str]) -> None:
-    hours = (123_456_789.0, 45_678_901.0, 1.0, 0.5, 98_765_432.0, 1.0, 45_678_901.0)
+    hours = (123_456_789.0, 45_678_901.0, 1.0, 0.5, 0.0, 98_765_432.0, 1.0, 45_678_901.0, 0.37)
     figures = Waste(1_234_567, *hours, 10, 123_456, None, None)
-    amounts = (10, 40.0, 10.0, 40.0, 0.0, 0.0, 2, 0)
+    amounts = (10, 40.0, 10.0, 0.0, 40.0, 0.0, 0.0, 0.0, 2, 0)
     advice = SavingsRow(*amounts, "alpha", "cfd", "user1", "cfd", "7.s", 82_800.0, 82_800.0, 86_040.0)
     row = WasteRow("alpha", "user1", 1_234_567, figures, figures, figures, figures, advice, advice)
     days = ("2026-01-01", "2026-02-01", None, None)

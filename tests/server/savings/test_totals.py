@@ -112,7 +112,8 @@ def counted(row: Any) -> dict[str, float]:
         return {"without_bound": 1}
     attempts = json.loads(row.attempts or f"[{row.bound!r}]")
     per_unit = {"requested": request, "used": row.value, "reserved": attempts[0]}
-    per_unit |= {"request_held": request, "bound_held": held(attempts, row.value, request)}
+    repeated = held(attempts, row.value, request) if row.value <= request else attempts[0]
+    per_unit |= {"request_held": request, "bound_held": repeated}
     amounts = {name: round(each * weight / unit) * unit for name, each in per_unit.items()}
     failures = {"request_failures": row.value > request, "bound_failures": row.value > attempts[0]}
     return {"jobs": 1, "weight": weight, **amounts, **failures}
