@@ -14,7 +14,7 @@ from jobsight_predictor.profile.forecast import further
 from jobsight_predictor.question import Moment, Question
 from jobsight_server.accounting.amounts import MIB
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
-from jobsight_server.forecasts.decision import ASKED_FOR, STEPS, Decision, Need, Resource, decide, together
+from jobsight_server.forecasts.decision import ASKED_FOR, STEPS, Decision, Enough, Need, Resource, decide, together
 from jobsight_server.forecasts.prediction import Prediction, SimilarUse, read_prediction, whole_job
 from jobsight_server.forecasts.request import WHOLE, job_question
 from jobsight_server.forecasts.such_jobs import SuchJob, SuchJobs, last_runs, such_jobs
@@ -42,15 +42,14 @@ class Recommendation:
     """Forecasts by metric, and the decision on each request, of the whole job, in whole MiB and minutes.
 
     The ``bound`` of an answer in ``ASKED_FOR`` is the recommendation, else the request; its ``attempts`` begin with
-    that. ``enough_share``: probability that the recommendations are enough, if memory and run time are independent;
-    None if unknown.
+    that. ``enough``: the jobs for which the recommendations are enough; None if unknown.
     """
 
     request: JobRequest
     such_jobs: SuchJobs
     answers: dict[str, Prediction]
     decisions: Mapping[Resource, Decision]
-    enough_share: float | None = None
+    enough: Enough | None = None
 
     def best(self, metric: Resource) -> float | None:
         """Return the recommendation, or the job's request if that is best; None without data on similar jobs."""

@@ -81,7 +81,7 @@ class Requirement(Record):
     """Memory for the whole job, never above its request, and the reason.
 
     The report of its outcome names ``id``. ``confidence``: probability that ``memory_bytes`` is enough; null if it
-    equals the request, or if memory is not measured.
+    equals the request, or if memory is not measured. ``similar_jobs``: number of similar jobs with a known use.
     """
 
     id: int
@@ -89,6 +89,7 @@ class Requirement(Record):
     memory_bytes: int
     requested_bytes: int
     confidence: Share | None
+    similar_jobs: int
     reason: str
 
 
@@ -124,7 +125,7 @@ def ask(connection: Connection, reader: AnswerReader, submitted: SubmittedJob) -
     number = connection.execute(query).scalar_one()
     if number % _DELETE_EVERY == 0:
         _delete_beyond(connection, number - KEPT)
-    return Requirement(number, cluster, given, requested, confidence, reason)
+    return Requirement(number, cluster, given, requested, confidence, decision.similar, reason)
 
 
 def take_feedback(connection: Connection, feedback: Feedback) -> tuple[Taken, Row[Any] | None]:

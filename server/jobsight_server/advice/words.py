@@ -24,7 +24,7 @@ from jobsight_server.advice.scheduler_words import (
     slurm_advice,
 )
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.decision import ASKED_FOR, Kept, Resource
+from jobsight_server.forecasts.decision import ASKED_FOR, Enough, Kept, Resource
 from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.reader import SeriesKey, read_answers
 from jobsight_server.forecasts.record import Metric, Record, Share
@@ -178,16 +178,15 @@ def sentence(found: Recommendation, memory: Callable[[float], str] = memory_text
 
 
 def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_text) -> str:
-    """Write ``Ask for 402M and 12 min: enough for 96 of 100 similar jobs.``; empty if the job's own request is best."""
+    """Write ``Ask for 402M and 12 min: enough for all 11 similar jobs.``; empty if the job's own request is best."""
     kind = " of virtual memory" if found.such_jobs.memory_is_virtual else ""
     memory_bytes, runtime_s = (found.decisions[metric].amount for metric in ASKED_FOR)
     amounts = [] if memory_bytes is None else [f"{memory(memory_bytes)}{kind}"]
     amounts += [] if runtime_s is None else [time_text(runtime_s)]
     if not amounts:
         return ""
-    share = found.enough_share
-    enough = "" if share is None else f": enough for {_of_100(share)} of 100 similar jobs"
-    steps = [f"{time_text(limit)}: {_of_100(share)} of 100" for limit, share in found.decisions["runtime"].steps]
+    enough = "" if found.enough is None else f": enough for {how_many(found.enough)} similar jobs"
+    steps = [f"{time_text(limit)}: {how_many(jobs)}" for limit, jobs in found.decisions["runtime"].steps]
     of_time = f" Run time {'; '.join(steps)}." if steps else ""
     return f"Ask for {' and '.join(amounts)}{enough}.{of_time}"
 
@@ -231,8 +230,17 @@ def similar_use(answer: Prediction) -> tuple[float, float] | None:
     return (min(answer.last_values), max(answer.last_values)) if is_similar and answer.last_values else None
 
 
-def _of_100(share: float) -> str:
-    return f"{min(99, math.floor(100.0 * share))}"
+def how_many(enough: Enough) -> str:
+    """Write the jobs for which a recommendation is enough: few similar ones as counted, else the share of all jobs.
+
+    >>> how_many(Enough(0.97, 11, 11, True)), how_many(Enough(0.97, 10, 11, True))
+    ('all 11', '10 of 11')
+    >>> how_many(Enough(0.97, 30, 30, False))
+    '97 of 100'
+    """
+    if not enough.is_counted:
+        return f"{min(99, math.floor(100.0 * enough.share))} of 100"
+    return f"all {enough.jobs}" if enough.within == enough.jobs else f"{enough.within} of {enough.jobs}"
 
 
 def pbs_memory_text(value: float) -> str:

@@ -78,11 +78,24 @@ Kept = Literal[
 
 
 class Use(NamedTuple):
-    """A similar job's use, or its limit when it ``failed``; ``burst`` numbers the jobs submitted together."""
+    """A similar job's use, or its limit when it ``failed``; ``burst`` numbers the jobs submitted together, ``run`` is
+    the job's position."""
 
     amount: float
     burst: int
     failed: bool = False
+    run: int = 0
+
+
+class Enough(NamedTuple):
+    """The ``share`` of jobs for which a recommendation is enough, and ``within``, their number among the latest similar
+    ``jobs``; ``is_counted`` if these are too few for a share of all jobs.
+    """
+
+    share: float
+    within: int
+    jobs: int
+    is_counted: bool
 
 
 class Need(NamedTuple):
@@ -104,7 +117,7 @@ class Decision:
 
     ``enough``: the share of jobs for which the amount is enough, None without sufficient evidence. ``similar``: number
     of similar jobs with a measured use; ``largest``: their largest use, 0 for none. ``steps``: if more than the request
-    is recommended, both amounts with the share of the latest jobs within them, each burst counting once.
+    is recommended, both amounts with what they are enough for.
     """
 
     amount: float | None
@@ -112,7 +125,7 @@ class Decision:
     similar: int
     largest: float
     kept: Kept | None = None
-    steps: tuple[tuple[float, float], ...] = ()
+    steps: tuple[tuple[float, Enough], ...] = ()
 
 
 def decide(
@@ -173,7 +186,8 @@ def decide(
     if enough is None or not 0.0 < asked < rounded:
         return decision
     latest = uses[:LOOKED_AT]
-    return replace(decision, steps=tuple((limit, _share_within(latest, limit)) for limit in (asked, rounded)))
+    limits = ((limit, _share_within(latest, limit)) for limit in (asked, rounded))
+    return replace(decision, steps=tuple((limit, _enough(share, [(latest, limit)])) for limit, share in limits))
 
 
 def _too_few(uses: Sequence[Use], *, is_named: bool) -> Kept | None:
@@ -186,23 +200,29 @@ def _too_few(uses: Sequence[Use], *, is_named: bool) -> Kept | None:
     return None if any(use.burst != burst for use in uses) else "one burst"
 
 
-def together(decisions: Mapping[Resource, Decision], uses: Mapping[Resource, Sequence[Use]]) -> float | None:
-    """Return the share of jobs for which all recommendations are enough; None if unknown.
+def together(decisions: Mapping[Resource, Decision], uses: Mapping[Resource, Sequence[Use]]) -> Enough | None:
+    """Return the jobs for which all recommendations are enough; None if unknown.
 
-    The product for independent resources, or the share of similar jobs if they refute it.
+    The share is the product for independent resources, or that of the similar jobs if they refute it.
     """
     changed = {resource: decision for resource, decision in decisions.items() if decision.amount is not None}
     shares = [decision.enough for decision in changed.values() if decision.enough is not None]
     if not changed or len(shares) < len(changed):
         return None
     stated = math.prod(shares)
-    latest = {resource: uses[resource][:LOOKED_AT] for resource in changed}
-    beyond = sum(
-        1.0 - _share_within(latest[resource], decision.amount or 0.0) for resource, decision in changed.items()
-    )
-    bursts = min(len({use.burst for use in some}) for some in latest.values())
-    within = max(0.0, 1.0 - beyond)
-    return within if refuted(within * bursts, bursts, stated) else stated
+    latest = [(uses[resource][:LOOKED_AT], decision.amount or 0.0) for resource, decision in changed.items()]
+    within = max(0.0, 1.0 - sum(1.0 - _share_within(some, amount) for some, amount in latest))
+    bursts = min(len({use.burst for use in some}) for some, _ in latest)
+    found = _enough(within if refuted(within * bursts, bursts, stated) else stated, latest)
+    return found if found.jobs >= LEAST_JOBS else None
+
+
+def _enough(share: float, latest: Sequence[tuple[Sequence[Use], float]]) -> Enough:
+    """Count the jobs whose use of every resource is known, and those for which every amount is enough."""
+    runs = set.intersection(*({use.run for use in some} for some, _ in latest))
+    beyond = {use.run for some, amount in latest for use in some if not _fits(use, amount)}
+    bursts = min(len({use.burst for use in some}) for some, _ in latest)
+    return Enough(share, len(runs - beyond), len(runs), bursts < MANY)
 
 
 def _after_failures(uses: Sequence[Use], asked: float, failed: float, largest: float) -> float:

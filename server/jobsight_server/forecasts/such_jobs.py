@@ -139,17 +139,17 @@ def _uses(runs: Sequence[SuchJob], processors: int) -> dict[Resource, list[Use]]
     """Return each run's use, or its limit if it ran out; memory for at least as many processors as its own."""
     memory: list[Use] = []
     runtime: list[Use] = []
-    for run, burst in zip(runs, _bursts(runs), strict=True):
+    for i, (run, burst) in enumerate(zip(runs, _bursts(runs), strict=True)):
         used, failure = run.memory_bytes, run.failure
         if failure == OUT_OF_MEMORY:
             used = max(used or 0.0, run.given_memory_bytes or 0.0)
         if used:
-            memory.append(Use(max(1.0, processors / run.processors) * used, burst, failure == OUT_OF_MEMORY))
+            memory.append(Use(max(1.0, processors / run.processors) * used, burst, failure == OUT_OF_MEMORY, i))
         used = run.runtime_s
         if failure == OUT_OF_TIME:
             used = max(used or 0.0, run.given_walltime_s or 0.0)
         if used:
-            runtime.append(Use(used, burst, failure == OUT_OF_TIME))
+            runtime.append(Use(used, burst, failure == OUT_OF_TIME, i))
     return {"memory": memory, "runtime": runtime}
 
 

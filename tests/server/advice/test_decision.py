@@ -30,7 +30,7 @@ def evidence(
     found = []
     for number in range(jobs):
         amount = middle * (1.0 + spread * chance.random())
-        found.append(Use(amount, number // of_burst, failures and chance.random() < 0.1))
+        found.append(Use(amount, number // of_burst, failures and chance.random() < 0.1, number))
     return found
 
 
@@ -82,9 +82,9 @@ def test_the_stated_share_is_true_of_the_last_hundred(
     within = math.floor(bursts * share_within(latest, found.amount) + 1e-9)
     assert binom.cdf(within, bursts, found.enough) >= 0.049
     assert binom.cdf(within, bursts, 0.95) >= 0.049, "for nearly all of them"
-    for amount, share in found.steps:
+    for amount, enough in found.steps:
         assert amount in (requested, found.amount)
-        assert share <= share_within(latest, amount) + 1e-9
+        assert enough.share <= share_within(latest, amount) + 1e-9
 
 
 @given(resources, requests, evidence(), needs())
@@ -187,11 +187,16 @@ def test_the_share_of_both_is_true_of_the_jobs(memory: list[Use], runtime: list[
     decisions: dict[Resource, Decision] = {
         "memory": decide("memory", None, memory, need, STEP), "runtime": decide("runtime", None, runtime, need_s, STEP)
     }  # fmt: skip
-    share = together(decisions, uses)
-    if share is None:
-        assert any(decision.enough is None for decision in decisions.values())
+    enough = together(decisions, uses)
+    if enough is None:
+        assert any(decision.enough is None for decision in decisions.values()) or min(len(memory), len(runtime)) < 5
         return
-    assert share <= min(decision.enough for decision in decisions.values() if decision.enough is not None) + 1e-9
+    assert enough.share <= min(decision.enough for decision in decisions.values() if decision.enough is not None) + 1e-9
+    limits = {resource: decision.amount or 0.0 for resource, decision in decisions.items()}
+    pairs = list(zip(memory[:100], runtime[:100], strict=False))
+    within = sum(all(use.amount <= limits[of] for of, use in zip(limits, pair, strict=True)) for pair in pairs)
+    if not any(use.failed for use in (*memory, *runtime)) and len(memory) == len(runtime):
+        assert (enough.within, enough.jobs) == (within, len(pairs))
 
 
 @pytest.mark.parametrize("jobs", [1, 5, 20, 100])

@@ -210,7 +210,7 @@ def test_no_share_is_said_of_an_amount_that_the_nodes_cut(served: Any) -> None:
     assert (cut["bound"], cut["bound_basis"]) == (8000 * MIB, "similar jobs")
     text = ask(served, nodes=1)["text"]
     assert text.startswith("Ask for 8000M and ")
-    assert "of 100" not in text
+    assert "enough for" not in text
 
 
 def test_facts_of_the_last_job_count_wherever_it_is_asked_about(served: Any) -> None:

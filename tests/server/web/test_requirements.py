@@ -42,6 +42,7 @@ def test_what_a_job_used_is_what_the_next_one_needs(post: Any) -> None:
         "memory_bytes": 32 * GIB,
         "requested_bytes": 32 * GIB,
         "confidence": None,
+        "similar_jobs": 0,
         "reason": "No similar job has been measured, so the request stays.",
     }
     for number in range(1, 6):
