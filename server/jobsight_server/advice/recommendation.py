@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -136,6 +136,14 @@ def predictions(connection: Connection, reader: AnswerReader, requests: Sequence
             text = msgspec.json.encode(answer).decode()
         found.append(text)
     return found
+
+
+def answers_to(
+    connection: Connection, reader: AnswerReader, requests: Iterable[ForecastRequest]
+) -> dict[ForecastRequest, Prediction]:
+    """Return the same as records, for requests that name cluster and metric; equal ones are answered once."""
+    distinct = list(dict.fromkeys(requests))
+    return dict(zip(distinct, map(read_prediction, predictions(connection, reader, distinct)), strict=True))
 
 
 def _decided(

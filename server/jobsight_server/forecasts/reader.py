@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
@@ -107,7 +108,8 @@ class AnswerReader:
             for key, question, moment in asked
             if moment == "submission" and question == Question(user=key.user) and self.config.made(stored.get(key, ""))
         }
-        rest = list(dict.fromkeys(entry for entry in asked if entry not in found))
+        # Users' state is read once: their questions follow one another.
+        rest = sorted(dict.fromkeys(entry for entry in asked if entry not in found), key=itemgetter(0))
         for begin in range(0, len(rest), _COMPUTED_AT_ONCE):
             found |= self._computed(connection, rest[begin : begin + _COMPUTED_AT_ONCE], stored)
         return [(request._replace(metric=name), self._text(request, name, found)) for request, name in wanted]
@@ -279,10 +281,11 @@ def read_pending(
     query = select(pending_forecasts).where(pending_forecasts.c.run_id.in_(bindparam("runs", expanding=True)))
     if metrics is not None:
         query = query.where(pending_forecasts.c.metric.in_(metrics))
-    return {
-        (run_id, metric): PendingForecast.from_state(_decode(state))
-        for run_id, metric, state in of_runs(connection, query, runs)
-    }
+    rows, of_state = of_runs(connection, query, runs), dict[bytes, PendingForecast]()
+    for _, _, state in rows:  # jobs of a burst share one
+        if state not in of_state:
+            of_state[state] = PendingForecast.from_state(_decode(state))
+    return {(run_id, metric): of_state[state] for run_id, metric, state in rows}
 
 
 def state_row(cluster: str, metric: str, key: str, part: Part) -> StateRow:

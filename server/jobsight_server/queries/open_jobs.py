@@ -9,10 +9,9 @@ from sqlalchemy import Connection, Row, bindparam, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import QUEUED, RUNNING
-from jobsight_server.advice.recommendation import predictions
+from jobsight_server.advice.recommendation import answers_to
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.events import read_at_start
-from jobsight_server.forecasts.prediction import read_prediction
 from jobsight_server.forecasts.record import Metric, Record, Share
 from jobsight_server.forecasts.request import question_of
 from jobsight_server.queries.job_detail import ForecastAtStart, at_start
@@ -134,11 +133,12 @@ def _forecasts(
     asked = [(run, metric) for run in {run.id: run for run in runs}.values() for metric in metrics]
     questions = {run.id: question_of(run) for run in runs}
     requests = [ForecastRequest(run.cluster, questions[run.id], metric, moment="start") for run, metric in asked]
-    answers = map(read_prediction, predictions(connection, reader, requests))
+    answers = answers_to(connection, reader, requests)
     ids = [run.id for run in runs]
     submitted, started = forecasts_of(connection, reader, runs, metrics), read_at_start(connection, ids)
     forecasts: dict[int, list[ForecastNow]] = {run.id: [] for run in runs}
-    for (run, metric), answer in zip(asked, answers, strict=True):
+    for (run, metric), request in zip(asked, requests, strict=True):
+        answer = answers[request]
         kept = submitted.get((run.id, metric))
         forecasts[run.id].append(
             ForecastNow(

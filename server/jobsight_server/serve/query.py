@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
+from math import inf
 
 from jobsight_server.front.addresses import close, listen
 from jobsight_server.front.prefork import run_workers
@@ -22,7 +23,8 @@ from jobsight_server.web.fast_path import StoredPredictions
 _GRACE_S = 10
 _QUESTION, _HEALTH, _READY = "/api/v1/predictions", "/health", "/ready"
 _HELD_BYTES = 64 * 2**20  # bytes of bodies and answers, over all connections of a process
-_BATCH_BYTES = 16 * 1024  # a longer list of questions must not delay those for one job
+# Bytes of a body from which its list of questions, or of ids, must not delay those about one job.
+_BATCH_BYTES = {_QUESTION: 16 * 1024, "/api/v1/forecasts": 1024}
 _ANSWERING, _ASKING_WRITER = 2, 4  # threads
 
 
@@ -46,7 +48,7 @@ def _query_worker(settings: Settings, listeners: list[socket.socket], beat: Call
     def lane_of(method: str, path: str, length: int) -> ThreadPoolExecutor | None:
         if path == _HEALTH and method == "GET":
             return None
-        if path == _QUESTION and length > _BATCH_BYTES:
+        if length > _BATCH_BYTES.get(path, inf):
             return batches
         return asking if path == _READY else answering
 

@@ -151,7 +151,7 @@ def of_runs(connection: Connection, query: Executable, runs: Sequence[int], **ot
     found: list[Any] = []
     for some in pieces(runs):
         result = connection.execute(query, {"runs": list(some), **others})
-        found += result if result.returns_rows else ()
+        found += result.all() if result.returns_rows else ()
     return found
 
 
