@@ -186,6 +186,11 @@ def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_t
     if not amounts:
         return ""
     enough = "" if found.enough is None else f": enough for {how_many(found.enough)} similar jobs"
+    sources = {decision.estimated_from for decision in found.decisions.values() if decision.amount is not None}
+    if "facts" in sources:
+        enough = ", estimated from jobs with similar facts"
+    elif "processors" in sources:
+        enough = f", estimated from {_of_processors(found.such_jobs)}"
     steps = [f"{time_text(limit)}: {how_many(jobs)}" for limit, jobs in found.decisions["runtime"].steps]
     of_time = f" Run time {'; '.join(steps)}." if steps else ""
     return f"Ask for {' and '.join(amounts)}{enough}.{of_time}"
@@ -197,6 +202,7 @@ KEPT: dict[Kept, str] = {
     "no application": "the job has no name, so similar jobs are unknown",
     "few jobs": "fewer than 5 similar jobs have been measured",
     "one burst": "the similar jobs were submitted together",
+    "fewer processors": "all similar jobs had fewer processors",
     "forecast higher": "the forecast allows for a higher need",
     "enough requested": "no similar job came near it",
     "as requested": "similar jobs need as much",
@@ -228,6 +234,12 @@ def similar_use(answer: Prediction) -> tuple[float, float] | None:
         return None if similar.least is None or similar.most is None else (similar.least, similar.most)
     is_similar = {"user", "application"} <= set((answer.level or "").split(" + "))
     return (min(answer.last_values), max(answer.last_values)) if is_similar and answer.last_values else None
+
+
+def _of_processors(such: SuchJobs) -> str:
+    counts = [run.processors for run in such.runs]
+    numbers = " to ".join(map(str, dict.fromkeys((min(counts), max(counts)))))
+    return f"jobs on {numbers} processor{'' if numbers == '1' else 's'}"
 
 
 def how_many(enough: Enough) -> str:

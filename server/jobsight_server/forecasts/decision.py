@@ -70,6 +70,7 @@ Kept = Literal[
     "no application",
     "few jobs",
     "one burst",
+    "fewer processors",
     "forecast higher",
     "enough requested",
     "as requested",
@@ -79,12 +80,14 @@ Kept = Literal[
 
 class Use(NamedTuple):
     """A similar job's use, or its limit when it ``failed``; ``burst`` numbers the jobs submitted together, ``run`` is
-    the job's position."""
+    the job's position. ``factor``: processors of the new job over its own, 1 for all if any has as many; of memory,
+    ``amount`` is the use times a factor above 1."""
 
     amount: float
     burst: int
     failed: bool = False
     run: int = 0
+    factor: float = 1.0
 
 
 class Enough(NamedTuple):
@@ -117,7 +120,8 @@ class Decision:
 
     ``enough``: the share of jobs for which the amount is enough, None without sufficient evidence. ``similar``: number
     of similar jobs with a measured use; ``largest``: their largest use, 0 for none. ``steps``: if more than the request
-    is recommended, both amounts with what they are enough for.
+    is recommended, both amounts with what they are enough for. ``estimated_from``: jobs with other numbers of
+    ``processors``, and then there is no share, or with similar ``facts``, and then it is not that of all similar jobs.
     """
 
     amount: float | None
@@ -126,6 +130,7 @@ class Decision:
     largest: float
     kept: Kept | None = None
     steps: tuple[tuple[float, Enough], ...] = ()
+    estimated_from: Literal["processors", "facts"] | None = None
 
 
 def decide(
@@ -151,7 +156,7 @@ def decide(
 
     if not uses:
         return kept("not measured")
-    few = _too_few(uses, is_named=is_named or not asked)
+    few = _too_few(resource, uses, is_named=is_named or not asked)
     if few and asked and not failed and largest <= asked:
         return kept(few)
     need = need() if callable(need) else need
@@ -181,23 +186,27 @@ def decide(
         return kept(few)
     if amount * (1.0 - 1e-9) <= asked <= max(rounded, amount):
         return kept("as requested")
-    enough = None if few or rounded < amount else need.share(rounded)
-    decision = Decision(rounded, enough, len(uses), largest)
-    if enough is None or not 0.0 < asked < rounded:
+    source: Literal["processors", "facts"] | None = None if uses[0].factor == 1.0 else "processors"
+    enough = None if few or source or rounded < amount else need.share(rounded)
+    source = "facts" if need.by_facts else source
+    decision = Decision(rounded, enough, len(uses), largest, estimated_from=source)
+    if enough is None or source or not 0.0 < asked < rounded:
         return decision
     latest = uses[:LOOKED_AT]
     limits = ((limit, _share_within(latest, limit)) for limit in (asked, rounded))
     return replace(decision, steps=tuple((limit, _enough(share, [(latest, limit)])) for limit, share in limits))
 
 
-def _too_few(uses: Sequence[Use], *, is_named: bool) -> Kept | None:
+def _too_few(resource: Resource, uses: Sequence[Use], *, is_named: bool) -> Kept | None:
     """Return why these jobs cannot lower a request; None if they can."""
     if not is_named:
         return "no application"
     if len(uses) < LEAST_JOBS:
         return "few jobs"
-    burst = uses[0].burst
-    return None if any(use.burst != burst for use in uses) else "one burst"
+    if len({use.burst for use in uses}) == 1:
+        return "one burst"
+    # Memory that grows with the processors seldom grows evenly.
+    return "fewer processors" if resource == "memory" and all(use.factor > 1.0 for use in uses) else None
 
 
 def together(decisions: Mapping[Resource, Decision], uses: Mapping[Resource, Sequence[Use]]) -> Enough | None:
@@ -206,7 +215,7 @@ def together(decisions: Mapping[Resource, Decision], uses: Mapping[Resource, Seq
     The share is the product for independent resources, or that of the similar jobs if they refute it.
     """
     changed = {resource: decision for resource, decision in decisions.items() if decision.amount is not None}
-    shares = [decision.enough for decision in changed.values() if decision.enough is not None]
+    shares = [one.enough for one in changed.values() if one.enough is not None and one.estimated_from is None]
     if not changed or len(shares) < len(changed):
         return None
     stated = math.prod(shares)

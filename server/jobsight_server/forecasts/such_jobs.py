@@ -140,16 +140,16 @@ def _uses(runs: Sequence[SuchJob], processors: int) -> dict[Resource, list[Use]]
     memory: list[Use] = []
     runtime: list[Use] = []
     for i, (run, burst) in enumerate(zip(runs, _bursts(runs), strict=True)):
-        used, failure = run.memory_bytes, run.failure
+        used, failure, factor = run.memory_bytes, run.failure, processors / run.processors
         if failure == OUT_OF_MEMORY:
             used = max(used or 0.0, run.given_memory_bytes or 0.0)
         if used:
-            memory.append(Use(max(1.0, processors / run.processors) * used, burst, failure == OUT_OF_MEMORY, i))
+            memory.append(Use(max(1.0, factor) * used, burst, failure == OUT_OF_MEMORY, i, factor))
         used = run.runtime_s
         if failure == OUT_OF_TIME:
             used = max(used or 0.0, run.given_walltime_s or 0.0)
         if used:
-            runtime.append(Use(used, burst, failure == OUT_OF_TIME, i))
+            runtime.append(Use(used, burst, failure == OUT_OF_TIME, i, factor))
     return {"memory": memory, "runtime": runtime}
 
 
