@@ -88,7 +88,7 @@ def recommend(
     most = _most(memory_of_largest_nodes(connection).get(cluster), request)
     decisions: dict[Resource, Decision] = {}
     for metric in ASKED_FOR:
-        decisions[metric], answers[metric] = _decided(metric, answers[metric], question, request, such, most[metric])
+        decisions[metric], answers[metric] = _decided(metric, answers[metric], request, such, most[metric])
     return Recommendation(request, such, answers, decisions, together(decisions, such.uses))
 
 
@@ -132,7 +132,7 @@ def predictions(connection: Connection, reader: AnswerReader, requests: Sequence
         if metric is not None and cluster is not None and question != Question(user=question.user):
             request, such = plain_request(question), such_as(cluster, question)
             most = _most(largest.get(cluster), request)[metric]
-            _, answer = _decided(metric, read_prediction(text), question, request, such, most)
+            _, answer = _decided(metric, read_prediction(text), request, such, most)
             text = msgspec.json.encode(answer).decode()
         found.append(text)
     return found
@@ -147,14 +147,13 @@ def answers_to(
 
 
 def _decided(
-    metric: Resource, answer: Prediction, question: Question, request: JobRequest, such: SuchJobs, most: float
+    metric: Resource, answer: Prediction, request: JobRequest, such: SuchJobs, most: float
 ) -> tuple[Decision, Prediction]:
     """Return the decision on a request, at most ``most``, and the answer with its reservation."""
     count = request.processors if answer.per == "processor" and metric not in WHOLE else 1
     whole, asked = whole_job(answer, metric, count), requested(metric, request)
     need = Need(whole.need, whole.need_steps, whole.bound_basis == "facts")
-    is_named = question.application is not None
-    decision = decide(metric, asked, such.uses[metric], need, STEPS[metric], most, is_named=is_named)
+    decision = decide(metric, asked, such.uses[metric], need, STEPS[metric], most, is_named=such.is_named)
     used = [amount / count for amount in such.used(metric)] if decision.similar else []
     similar = SimilarUse(decision.similar, min(used, default=None), max(used, default=None))
     answer = msgspec.structs.replace(answer, similar=similar)

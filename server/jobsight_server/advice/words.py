@@ -179,13 +179,14 @@ def sentence(found: Recommendation, memory: Callable[[float], str] = memory_text
 
 def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_text) -> str:
     """Write ``Ask for 402M and 12 min: enough for all 11 similar jobs.``; empty if the job's own request is best."""
-    kind = " of virtual memory" if found.such_jobs.memory_is_virtual else ""
+    virtual = " of virtual memory" if found.such_jobs.memory_is_virtual else ""
     memory_bytes, runtime_s = (found.decisions[metric].amount for metric in ASKED_FOR)
-    amounts = [] if memory_bytes is None else [f"{memory(memory_bytes)}{kind}"]
+    amounts = [] if memory_bytes is None else [f"{memory(memory_bytes)}{virtual}"]
     amounts += [] if runtime_s is None else [time_text(runtime_s)]
     if not amounts:
         return ""
-    enough = "" if found.enough is None else f": enough for {how_many(found.enough)} similar jobs"
+    kind = "similar jobs" if found.such_jobs.is_named else "jobs of yours"
+    enough = "" if found.enough is None else f": enough for {how_many(found.enough)} {kind}"
     sources = {decision.estimated_from for decision in found.decisions.values() if decision.amount is not None}
     if "facts" in sources:
         enough = ", estimated from jobs with similar facts"
@@ -199,7 +200,7 @@ def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_t
 KEPT: dict[Kept, str] = {
     "not measured": "the use of similar jobs was not measured",
     "no forecast": "there is no forecast until the model is trained",
-    "no application": "the job has no name, so similar jobs are unknown",
+    "no application": "a job without a name may belong to any application",
     "few jobs": "fewer than 5 similar jobs have been measured",
     "one burst": "the similar jobs were submitted together",
     "fewer processors": "all similar jobs had fewer processors",
@@ -265,9 +266,10 @@ def pbs_memory_text(value: float) -> str:
 
 
 def _used(such: SuchJobs, memory: Callable[[float], str]) -> str:
+    job = "similar job" if such.is_named else "job"
     if not such.jobs:
-        return "No similar job of yours has been measured yet"
-    subject = "Your last similar job" if such.jobs == 1 else f"Your last {such.jobs} similar jobs"
+        return f"No {job} of yours has been measured yet"
+    subject = f"Your last {job}" if such.jobs == 1 else f"Your last {such.jobs} {job}s"
     used = []
     if such.memory_bytes is not None:
         at_most = "" if such.jobs == 1 else "at most "

@@ -239,8 +239,8 @@ class Learner:
             return Need(None if whole.bound is None else whole.bound * per, steps, forecast.basis == "facts")
 
         def decided() -> tuple[float, int]:
-            uses, is_named = last.similar(question).uses[resource], question.application is not None
-            decision = decide(resource, asked, uses, need, STEPS[resource], is_named=is_named)
+            such = last.similar(question)
+            decision = decide(resource, asked, such.uses[resource], need, STEPS[resource], is_named=such.is_named)
             return decision.amount or asked, decision.similar
 
         if question.facts:  # they may differ from job to job

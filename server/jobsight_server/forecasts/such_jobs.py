@@ -76,12 +76,14 @@ class SuchJob(NamedTuple):
 class SuchJobs:
     """``runs`` similar to a job of ``processors``, the latest first, and their use of each resource.
 
-    If only some of them requested address space, their memory is not comparable.
+    If only some of them requested address space, their memory is not comparable. A job that is not ``is_named`` may
+    differ from all of them.
     """
 
     runs: Sequence[SuchJob]
     processors: int
     uses: Mapping[Resource, Sequence[Use]]
+    is_named: bool
 
     @property
     def jobs(self) -> int:
@@ -132,7 +134,7 @@ def such_jobs(runs: Sequence[SuchJob], question: Question, processors: int) -> S
     uses = _uses(found, processors)
     if len({bool(run.memory_is_virtual) for run in found if run.memory_bytes is not None}) > 1:
         uses["memory"] = []
-    return SuchJobs(found, processors, uses)
+    return SuchJobs(found, processors, uses, question.application is not None)
 
 
 def _uses(runs: Sequence[SuchJob], processors: int) -> dict[Resource, list[Use]]:

@@ -140,7 +140,7 @@ def lines(memory: float | None, runtime: float | None, *asked: Any) -> list[str]
         "runtime": Decision(runtime, None, 0, 0.0),
     }
     request = JobRequest(4, 2, 8.0 * GIB, 86400.0)
-    found = Recommendation(request, SuchJobs((), 4, {}), {}, decisions)
+    found = Recommendation(request, SuchJobs((), 4, {}, True), {}, decisions)
     return [line.text for line in lines_to_ask(found, *asked)]
 
 

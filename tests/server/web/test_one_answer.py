@@ -199,6 +199,21 @@ def test_a_kill_counts_before_its_run_is_profiled(served: Any) -> None:
         assert ask(served)["slurm"]["mem"] >= least
 
 
+def test_a_job_without_a_name_is_answered_by_its_users_jobs_not_by_similar_ones(served: Any) -> None:
+    with served.engine.begin() as connection:
+        for number in range(30):
+            run(connection, number)
+    learn(served)
+    asked = {"cluster": "gamma", "user": "kim", "slurm": {"num_tasks": 1, "mem": "64G"}}
+    text = served.client("submitter").post("/api/v1/advice", json=asked).json["text"]
+    assert re.fullmatch(
+        r"Ask for 3\d min: enough for 9\d of 100 jobs of yours\. Your last 30 jobs used at most 308M and ran at most "
+        r"30 min\. Keep the memory request: a job without a name may belong to any application\. "
+        r"This job requests 64G and has no time limit\.",
+        text,
+    )
+
+
 def test_no_share_is_said_of_an_amount_that_the_nodes_cut(served: Any) -> None:
     with served.engine.begin() as connection:
         add_node(connection, 8000 * MIB)
