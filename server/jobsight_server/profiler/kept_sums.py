@@ -11,12 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from math import isclose
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, delete, select, text
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.series import accuracy, within20
+from jobsight_server.accounting.runs import FAILED_METRIC
+from jobsight_server.forecasts.decision import ASKED_FOR
 from jobsight_server.storage.engine import fetch_by_keys, write_many
 from jobsight_server.storage.schema import forecast_scores, savings, savings_groups
 
@@ -209,20 +212,29 @@ PARTS = 1_000_000
 """Units of accuracy: millionths keep sums exact."""
 
 SCORES = ("jobs", "accuracy", "within20", "bounds", "held")
-"""Summed columns: ``jobs`` had a forecast and a value; ``bounds`` of them a bound; ``held`` stayed in it."""
+"""Summed columns: ``jobs`` had a forecast and a value; ``bounds`` a recommendation; ``held`` of these stayed in it."""
 
 SCORE_LEVELS = ("cluster", "user", "application")
 
-SCORES_KEPT = KeptSums("forecast_scores", tuple(METRICS), SCORES, SCORE_LEVELS, "week", week_of, ("jobs",))
+SCORES_KEPT = KeptSums("forecast_scores", tuple(METRICS), SCORES, SCORE_LEVELS, "week", week_of, ("jobs", "bounds"))
 
 
-def score_of(row: Any) -> tuple[int, ...] | None:
-    """Return the columns of one job and metric; None if it had no forecast, or no value that counts.
+def score_of(row: Any, recommended: float | None) -> tuple[int, ...] | None:
+    """Return the columns of one job and metric; None if it counts in none.
 
-    A value that is only shown, such as a lower bound, does not count, as in ``queries.accuracy``.
+    A value that is only shown, such as a lower bound, does not count. A request that was kept is no recommendation. A
+    job that ran out of as much as was recommended, or of more, counts as not held.
     """
+    asked, given = row.asked_walltime_s, row.value or 0.0
+    if row.metric == "memory":
+        asked = (row.asked_memory_bytes or 0.0) / (row.asked_processors or 1)
+        given = max(given, (row.requested_memory_bytes or 0.0) / (row.asked_processors or 1))
+    is_kept = row.metric in ASKED_FOR and isclose(recommended or 0.0, asked or 0.0)
+    if row.failure is not None and FAILED_METRIC[row.failure] == row.metric:
+        return None if recommended is None or is_kept or given < recommended else (0, 0, 0, 1, 0)
     if row.value is None or row.forecast is None or row.shown_only:
         return None
     near = round(accuracy(row.forecast, row.value) * PARTS)
-    has_bound = row.bound is not None
-    return (1, near, int(within20(row.forecast, row.value)), int(has_bound), int(has_bound and row.value <= row.bound))
+    has_bound = recommended is not None and not is_kept
+    is_held = has_bound and row.value <= (recommended or 0.0)
+    return (1, near, int(within20(row.forecast, row.value)), int(has_bound), int(is_held))

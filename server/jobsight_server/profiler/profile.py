@@ -261,7 +261,6 @@ def forecast_of(judged: Judged, entry: Measurement) -> dict[str, Any]:
         "probability": None if forecast.value is None else forecast.probability,
         "attempts": None if attempts in (None, (forecast.bound,)) else msgspec.json.encode(attempts).decode(),
         "start_forecast": again.value,
-        "start_bound": again.bound,
         "start_probability": again.probability,
     }
 

@@ -136,6 +136,7 @@ _RAN_OUT_OF_IT = and_(
 _JOBS = (
     select(
         *(jobs.c[name] for name in ("cluster", "user", "application", "queue", "account", "processors", "gpus")),
+        *(jobs.c.failure, jobs.c.requested_memory_bytes),
         ASKED_PROCESSORS.label("asked_processors"),
         ASKED_MEMORY.label("asked_memory_bytes"),
         ASKED_WALLTIME.label("asked_walltime_s"),
@@ -208,7 +209,7 @@ def add_jobs(connection: Connection, rows: Iterable[Any], times: int = 1) -> Non
         key = (row.metric, day_of(row.end), name)
         if row.metric in COUNTED:
             _add_to(amounts, key, _amounts(row, largest))
-        if (score := score_of(row)) is not None:
+        if (score := score_of(row, next(iter(asked_for(row.bound, row.attempts)), None))) is not None:
             _add_to(scores, key, score)
     names = counted_as(connection, list(dict.fromkeys(name for _, _, name in (*amounts, *scores))))
     ids = group_ids(connection, (group for name in names.values() for group in levels_of(name).values()))

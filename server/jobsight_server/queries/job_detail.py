@@ -32,10 +32,12 @@ _NO_AGENTS = "not in the accounting log, and no agent reports from this cluster"
 
 
 class ForecastAtStart(Record):
-    """The forecast at the run's start, after learning from everything that ended while it waited."""
+    """The forecast at the run's start, after learning from everything that ended while it waited.
+
+    It has no bound: what the job should request was decided at its submission.
+    """
 
     forecast: float
-    bound: float | None
     probability: Share | None
 
 
@@ -223,7 +225,7 @@ def _metric(
 ) -> RunMetric:
     entry = row or {"reason": _why_not(state, so_far), **(forecast._asdict() if forecast else {}), "value": None}
     if row is not None:
-        again = AtStart(row["start_forecast"], row["start_bound"], row["start_probability"], None)
+        again = AtStart(row["start_forecast"], None, row["start_probability"], None)
     keys = ("value", "peak", "mean", "source", "attribution", "reason", "bound", "probability")
     return RunMetric(
         metric=metric,
@@ -245,7 +247,7 @@ def at_start(again: AtStart | None) -> ForecastAtStart | None:
     """Return the part of a forecast at the start that is shown; None without a value."""
     if again is None or again.value is None:
         return None
-    return ForecastAtStart(again.value, again.bound, again.probability)
+    return ForecastAtStart(again.value, again.probability)
 
 
 def _why_not(state: str, so_far: SoFar | None) -> str:

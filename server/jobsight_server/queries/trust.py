@@ -112,9 +112,9 @@ Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 class Score(Record):
     """Forecasts at submission, compared with use, over ``jobs`` with both; null without such jobs.
 
-    ``accuracy``: mean accuracy; ``within20``: share of forecasts within 20 %; ``held``: share of the ``bounds`` that
-    their jobs stayed within. ``is_inaccurate``: below its target; ``is_short``: fewer held than promised, by more than
-    chance.
+    ``accuracy``: mean accuracy; ``within20``: share of forecasts within 20 %; ``held``: share of the ``bounds``, the
+    recommendations, that their jobs stayed within. ``is_inaccurate``: below its target; ``is_short``: fewer held than
+    promised, by more than chance.
     """
 
     jobs: int
@@ -209,7 +209,7 @@ def of_clusters(connection: Connection, now: float) -> list[TrustRow]:
 def trust(
     connection: Connection, request: TrustRequest, promised: float, now: float, asking: Asking | None = None
 ) -> Trust:
-    """Return accuracy and share held by week; ``promised`` is the share of jobs to stay within their bound.
+    """Return accuracy and share held by week; ``promised`` is the share of jobs to stay within what is recommended.
 
     With ``asking`` also how many requests are kept, and why.
     """

@@ -28,7 +28,7 @@ def test_what_ended_while_a_job_waited_counts_at_its_start_and_not_before(site: 
     """Seen live, each start before the next end, or read from a log afterwards: the rows are the same."""
     known = [(f"{i}.s", 10.0 * i, 10.0 * i + 5.0) for i in range(1, 7)]
     longer = [(f"{i}.s", 100.0 * i, 100.0 * i + 80.0) for i in range(11, 31)]
-    names = ("forecast", "start_forecast", "start_bound", "start_probability")
+    names = ("forecast", "start_forecast", "start_probability")
     for job_id, start, end in known:
         site.run(job_id, start, end, submitted=start, name="solver")
     waits = site.run("9.s", math.inf, None, submitted=100.0, name="solver", state="queued")

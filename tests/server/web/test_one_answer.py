@@ -199,6 +199,23 @@ def test_a_kill_counts_before_its_run_is_profiled(served: Any) -> None:
         assert ask(served)["slurm"]["mem"] >= least
 
 
+def test_trust_judges_what_was_recommended(served: Any) -> None:
+    """The first five keep their request; the last one is killed with more than was recommended."""
+    with served.engine.begin() as connection:
+        for number in range(12):
+            run(connection, number)
+        killed = {"requested_memory_bytes": 500 * MIB, "asked_memory_bytes": 64 * 1024 * MIB}
+        run(connection, 12, used_memory_bytes=None, failure="memory", exit_status=137, **killed)
+    learn(served)
+    recorded = recorded_requests(served)
+    recommended = [amount for number in range(13) if (amount := recorded[f"{number}"]) != 64 * 1024 * MIB]
+    assert len(recommended) == 8
+    assert all(amount is not None and 308 * MIB <= amount < 500 * MIB for amount in recommended)
+    metrics = served.client("scheduler").get("/api/v1/trust?cluster=gamma").json["metrics"]
+    memory = next(each for each in metrics if each["metric"] == "memory")
+    assert (memory["jobs"], memory["bounds"], memory["held"]) == (11, 8, 7 / 8), "of the first job nothing was known"
+
+
 def test_a_job_without_a_name_is_answered_by_its_users_jobs_not_by_similar_ones(served: Any) -> None:
     with served.engine.begin() as connection:
         for number in range(30):

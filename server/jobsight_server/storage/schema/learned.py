@@ -43,7 +43,7 @@ profiles = Table(
     *optional(Text, "source", "attribution", "reason"),
     *optional(Double, "forecast", "bound", "probability"),
     Column("attempts", Text),
-    *optional(Double, "start_forecast", "start_bound", "start_probability", "mean", "idle_age_s"),
+    *optional(Double, "start_forecast", "start_probability", "mean", "idle_age_s"),
     Column("shown_only", Boolean, nullable=False, server_default=false()),
     Column("lower_bound", Boolean, nullable=False, server_default=false()),
     *optional(Double, "cache", "charged_peak"),
