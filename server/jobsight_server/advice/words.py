@@ -205,7 +205,7 @@ KEPT: dict[Kept, str] = {
     "one burst": "the similar jobs were submitted together",
     "fewer processors": "all similar jobs had fewer processors",
     "forecast higher": "the forecast allows for a higher need",
-    "enough requested": "no similar job came near it",
+    "enough requested": "no similar job used more",
     "as requested": "similar jobs need as much",
 }
 
