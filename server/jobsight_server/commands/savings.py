@@ -32,7 +32,7 @@ _HEADS = ("freed", "share", "requested", "used", "jobs", "run\nout")
 _NOTHING = "No job was counted on these days. Jobs are counted once they have been profiled."
 _NOTE = (
     "Ask for: recommended for a whole job like the user's last of the application that could save most (--json names "
-    "both), if it differs from the request; + is more than the request: similar jobs need it, or they are killed. "
+    "both), if it differs from the request; + is more. "
     "`jobsight seff` shows the same. --by application --user NAME shows each."
 )
 _NO_ADVICE = "For advice on what to ask for, use --by user or --user NAME."
@@ -104,6 +104,8 @@ def show(found: Mapping[str, WasteList], console: Console) -> None:
         console.print(Text(effect(metric, getattr(of, metric))))
         if rows := _rows(metric, of):
             console.print(_table(metric, of, rows))
+        for line in _raises(metric, rows):
+            console.print(Text(line))
         if more := of.total - len(of.rows):
             console.print(f"{more:,} more; --limit {of.total} prints all", highlight=False)
         if left := left_out(of.left_out[metric]):
@@ -169,10 +171,26 @@ def _hours(hours: float) -> str:
 
 
 def _asked(metric: str, advice: SavingsRow | None) -> str:
-    if advice is None or advice.ask_for is None:
+    """Return the lower request, or the higher one (+) that the user's jobs need."""
+    if advice is None or (advice.ask_for is None and advice.more is None):
         return "-"
-    text = memory_text(advice.ask_for) if metric == "memory" else time_text(advice.ask_for)
-    return f"{text} +" if advice.asked_for is not None and advice.ask_for > advice.asked_for else text
+    more = advice.more if advice.more and (advice.ask_for is None or advice.ask_for == advice.more.ask_for) else None
+    return _written(metric, advice.ask_for or 0.0) if more is None else f"{_written(metric, more.ask_for)} +"
+
+
+def _written(metric: str, amount: float) -> str:
+    return memory_text(amount) if metric == "memory" else time_text(amount)
+
+
+def _raises(metric: str, rows: Sequence[tuple[WasteRow, Waste, SavingsRow | None]]) -> list[str]:
+    """Return the number of rows with an application that needs more than it requests, and a line for each."""
+    found = [
+        f"  {row.cluster}/{advice.user} {more.application}: {_written(metric, more.ask_for)} instead of "
+        f"{_written(metric, more.asked_for)}; {more.ran_out:,} of {more.jobs:,} needed more"
+        for row, _, advice in rows
+        if advice is not None and (more := advice.more) is not None
+    ]
+    return [f"Ask for more, or jobs are killed: {len(found):,} of these (+).", *found] if found else []
 
 
 def _write_csv(found: Mapping[str, WasteList]) -> None:

@@ -27,7 +27,22 @@ _DIVISORS = {
     for metric, unit in (("memory", 2.0**30 * 3600.0), ("runtime", 3600.0))
 }
 
-_JOBS = COLUMNS.index("jobs")
+_JOBS, _RAN_OUT = COLUMNS.index("jobs"), COLUMNS.index("request_failures")
+
+TRIED = 2
+"""Applications of a user for which a larger request is looked for."""
+
+
+class Raise(Record):
+    """An application that needs more than a job like the last, ``like_job``, requests: ``ask_for`` instead of
+    ``asked_for``, for the whole job, in bytes or seconds. ``ran_out`` of ``jobs`` needed more than their request."""
+
+    application: str
+    like_job: str
+    asked_for: float
+    ask_for: float
+    jobs: int
+    ran_out: int
 
 
 class SavingsRow(Record):
@@ -36,7 +51,8 @@ class SavingsRow(Record):
     ``name`` is the user, application, queue, account or cluster of the row; the amounts, in GiB-hours or
     processor-hours, and counts are those of ``Waste``. ``application`` is the one that left most unused, and
     ``like_job`` the last of its jobs, which requested ``asked_for``: a similar job should request ``recommended``, for
-    the whole job, in bytes or seconds. ``ask_for`` is the same if it differs from the request.
+    the whole job, in bytes or seconds. ``ask_for`` is the same if it differs from the request. ``more`` is an
+    application of the row that needs more than it requests: this one, or one with most jobs that ran out.
     """
 
     jobs: int
@@ -57,6 +73,7 @@ class SavingsRow(Record):
     asked_for: float | None
     recommended: float | None
     ask_for: float | None
+    more: Raise | None = None
 
 
 class LeftOut(Record):
@@ -112,16 +129,10 @@ def saving_row(
 ) -> SavingsRow:
     """Return the advice for a row of sums of this user's jobs, preceded by its cluster and name."""
     cluster, name, *sums = row
-    application = name
-    if by != "application":
-        found = sums_of_user(connection, metric, days, "application", cluster, user)
-        application = min((each for each in found if each[2 + _JOBS]), key=_order)[1]
-    advised = asking.of(cluster, user, application)
-    like_job = asked_for = recommended = None
-    if advised:
-        like, recommendation = advised
-        like_job, asked_for = like.job_id, like.requested(metric)
-        recommended = next(recommendation.best(resource) for resource in ASKED_FOR if resource == metric)
+    found = [row] if by == "application" else sums_of_user(connection, metric, days, "application", cluster, user)
+    counted = sorted((each for each in found if each[2 + _JOBS]), key=_order)
+    application = counted[0][1]
+    like_job, asked_for, recommended = _recommended(asking, metric, cluster, user, application)
     return SavingsRow(
         **saved_amounts(sums, metric),
         cluster=cluster,
@@ -132,7 +143,30 @@ def saving_row(
         asked_for=asked_for,
         recommended=recommended,
         ask_for=None if recommended == asked_for else recommended,
+        more=_more(asking, metric, user, counted),
     )
+
+
+def _recommended(
+    asking: Asking, metric: str, cluster: str, user: str, application: str
+) -> tuple[str | None, float | None, float | None]:
+    """Return the last job of an application, its request, and the recommendation for one like it."""
+    advised = asking.of(cluster, user, application)
+    if advised is None:
+        return None, None, None
+    like, recommendation = advised
+    best = next(recommendation.best(resource) for resource in ASKED_FOR if resource == metric)
+    return like.job_id, like.requested(metric), best
+
+
+def _more(asking: Asking, metric: str, user: str, applications: Sequence[Sequence[Any]]) -> Raise | None:
+    """Return the application that must request more: the first, or one of the ``TRIED`` with most jobs that ran out."""
+    ran_out = sorted((row for row in applications if row[2 + _RAN_OUT]), key=lambda row: -row[2 + _RAN_OUT])
+    for cluster, name, *sums in (applications[0], *ran_out[:TRIED]):
+        like_job, asked_for, best = _recommended(asking, metric, cluster, user, name)
+        if like_job and asked_for and best and best > asked_for:
+            return Raise(name, like_job, asked_for, best, int(sums[_JOBS]), int(sums[_RAN_OUT]))
+    return None
 
 
 def saved_amounts(sums: Iterable[float], metric: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from tests import make
 
 from jobsight_server.cli import main
 from jobsight_server.commands.savings import show
-from jobsight_server.queries.savings import LeftOut, SavingsRow
+from jobsight_server.queries.savings import LeftOut, Raise, SavingsRow
 from jobsight_server.queries.waste import Waste, WasteList, WasteRow
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
@@ -163,7 +163,7 @@ def test_the_command_says_the_same(
 def test_a_user_reads_why(client: FlaskClient, recommended: float, ran_out: int, words: str) -> None:
     amounts = (10, 40.0, 10.0, 0.0, 40.0, 0.0, 0.0, 0.0, ran_out, 0)
     ask_for = None if recommended == 4.0 * GIB else recommended
-    row = SavingsRow(*amounts, "alpha", "cfd", "ann", "cfd", "7.s", 4.0 * GIB, recommended, ask_for)
+    row = SavingsRow(*amounts, "alpha", "cfd", "ann", "cfd", "7.s", 4.0 * GIB, recommended, ask_for, None)
     template = client.application.jinja_env.get_template("savings_parts.html")
     assert str(template.make_module().why("memory", row)) == f"Memory {words}"  # type: ignore[attr-defined]
 
@@ -172,7 +172,7 @@ def test_each_row_has_its_name_in_eighty_columns(capsys: pytest.CaptureFixture[s
     hours = (123_456_789.0, 45_678_901.0, 1.0, 0.5, 0.0, 98_765_432.0, 1.0, 45_678_901.0, 0.37)
     figures = Waste(1_234_567, *hours, 10, 123_456, None, None)
     amounts = (10, 40.0, 10.0, 0.0, 40.0, 0.0, 0.0, 0.0, 2, 0)
-    advice = SavingsRow(*amounts, "alpha", "cfd", "user1", "cfd", "7.s", 82_800.0, 82_800.0, 86_040.0)
+    advice = SavingsRow(*amounts, "alpha", "cfd", "user1", "cfd", "7.s", 82_800.0, 82_800.0, 86_040.0, Raise("cfd", "7.s", 82_800.0, 86_040.0, 10, 2))
     row = WasteRow("alpha", "user1", 1_234_567, figures, figures, figures, figures, advice, advice)
     days = ("2026-01-01", "2026-02-01", None, None)
     left_out = dict.fromkeys(("memory", "runtime"), LeftOut(0, 0, 0))
@@ -181,6 +181,7 @@ def test_each_row_has_its_name_in_eighty_columns(capsys: pytest.CaptureFixture[s
     lines = capsys.readouterr().out.splitlines()
     assert sum(line.startswith(" alpha/user1 ") for line in lines) == 2
     assert sum(" 23 h 54 min +" in line for line in lines) == 1
+    assert "  alpha/user1 cfd: 23 h 54 min instead of 23 h; 2 of 10 needed more" in lines
     assert not any("\N{HORIZONTAL ELLIPSIS}" in line for line in lines)
 
 
@@ -197,3 +198,26 @@ def test_small_amounts_have_three_digits_and_no_column_is_empty(
     assert main(["savings", "--database", database_url, "--by", "application"]) == 0
     out = capsys.readouterr().out
     assert "ask for" not in out.replace("For advice on what to ask for, use", "")
+
+
+def test_an_application_that_needs_more_is_shown_beside_the_one_that_saves(
+    client: FlaskClient, engine: Engine, ask: Ask, database_url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of ann's applications ``fluid`` could save most; ``mesh`` is killed at each of its requests."""
+    killed = {"failure": "memory", "requested_memory_bytes": GIB, "used_memory_bytes": GIB, "exit_status": 137}
+    runs = [
+        ended(3000 + n, user="ann", name="mesh", start=NOON + n * 9000, end=NOON + n * 9000 + 60, **killed)
+        for n in range(6)
+    ]
+    write(engine, runs)
+    learn(engine)
+    advice = ask(user="ann")["rows"][0]["memory_advice"]
+    assert (advice["application"], advice["ask_for"] < advice["asked_for"]) == ("fluid", True)
+    more = advice["more"]
+    assert (more["application"], more["asked_for"], more["jobs"], more["ran_out"]) == ("mesh", GIB, 6, 6)
+    assert more["ask_for"] >= 1.25 * GIB
+    page = " ".join(client.get("/waste?user=ann&cluster=alpha").text.split())
+    assert "1 of these need more memory than they request, 0 more time." in page
+    assert "6 of 6 jobs needed more memory" in page
+    assert main(["savings", "--database", database_url]) == 0
+    assert "alpha/ann mesh: " in capsys.readouterr().out

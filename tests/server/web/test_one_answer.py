@@ -76,14 +76,17 @@ def test_a_limit_below_the_need_is_no_saving_and_one_above_is_for_gaps(
     assert advice["ask_for"] >= 1800
     client = served.person()
     page = " ".join(client.get("/waste?user=kim&cluster=gamma&sort=runtime").text.split())
-    needs = f"asks for {time_text(asked_s)}, jobs like these need up to {time_text(advice['ask_for'])}"
-    assert (f"{needs}: ask for more time, or jobs are killed" in page) is more
+    needs = f"instead of {time_text(asked_s)}, or jobs are killed: "
+    assert (f"{needs}12 of 12 jobs needed more time" in page) is more
+    assert ((advice["more"] or {}).get("ran_out") == 12) is more
     assert ("fits into shorter gaps" in page) is not more
     assert ("shorter in all" in page) is not more
     assert (found["runtime"]["freed_hours"] > 0) is not more
     url = served.engine.url.render_as_string(hide_password=False)
     assert main(["savings", "--user", "kim", "--cluster", "gamma", "--database", url]) == 0
-    assert (f"{time_text(advice['ask_for'])} + " in capsys.readouterr().out) is more
+    printed = capsys.readouterr().out
+    assert (f"{time_text(advice['ask_for'])} + " in printed) is more
+    assert (f"{time_text(advice['ask_for'])} instead of {time_text(asked_s)}; 12 of 12 needed more" in printed) is more
 
 
 def test_whole_nodes_are_answered_by_what_was_asked_for(served: Any) -> None:
