@@ -51,6 +51,15 @@ def site(engine: Engine) -> Engine:
         add(connection, 27, "27.head", {}, **again, used_walltime_s=3.0, suspended_s=9.0)
         add(connection, 28, "28.head", {}, **again | {"end": 28e4 + 12}, suspended_s=9.0)
         add(connection, 29, "29.head", absent | {"cpu": 0.037}, user="zed", name="other", requested_memory_bytes=GIB)
+        # An array of Slurm: its last task has the raw id of the array. A heterogeneous job of two parts.
+        for task in range(1, 6):
+            used = USED | {"memory": task * 0.5 * GIB}
+            add(connection, 40 + task, "50" if task == 5 else str(50 + task), used, array_task=f"50_{task}")
+        ran_out = {"memory": {"value": 16 * GIB, "lower_bound": True, "shown_only": True}}
+        add(connection, 46, "56", ran_out, array_task="50_6", failure="memory", exit_status=137)
+        add(connection, 47, "57", {}, array_task="50_7", end=None, state="running", profiled=False)
+        for part in range(2):
+            add(connection, 48 + part, str(60 + part), USED, array_task=f"60+{part}")
         numbers = ("cpus", "first_time", "last_time", "received_at", "samples", "wraps", "resets", "boots", "missing")
         texts = {"boot_id": "b", "interfaces": "[]", "counters": "{}", "agent": "a"}
         node = {"cluster": "alpha", "name": "n9"} | texts | dict.fromkeys(numbers, 1)
@@ -170,3 +179,32 @@ def test_a_job_that_is_not_there(seff: Seff, arguments: list[str], message: str)
 def test_busy_processors_below_one_have_two_digits(seff: Seff) -> None:
     line = next(line for line in seff("29.head")[1].splitlines() if "Processors" in line)
     assert line.split()[1:5] == ["4", "0.15", "4", "%"]
+
+
+def test_a_task_has_the_id_that_people_see_and_an_array_is_summed_up(seff: Seff) -> None:
+    _, out, _ = seff("50_1")
+    assert "\nJob 50_1 (51) on alpha: cfd of ada, " in out
+    assert seff("51")[1] == out
+    assert "Job 60+1 (61) on alpha" in seff("61")[1]
+    status, out, _ = seff("50")
+    assert status == 0
+    lines = out.splitlines()
+    assert lines[0].startswith("Ask for ")
+    assert any(line.startswith("  #SBATCH --mem=") for line in lines)
+    text = " ".join(out.split())
+    assert "Job 50 on alpha: cfd of ada, 7 tasks: 5 completed, 1 ran out of memory, 1 running" in text
+    memory = next(line.split() for line in lines if line.split()[:1] == ["Memory"])
+    # Four processors each: 2, 4, 6, 8 and 10 GiB, and at least 64.
+    assert memory[1:5] == ["64G", "2G", "7G", "64G"]
+    assert "Bandwidth: not measured for 1 of 6 tasks." in out
+    assert all(len(line) <= 80 for line in lines)
+    assert "2 tasks: 2 completed" in seff("60")[1]
+
+
+def test_several_jobs_follow_each_other(seff: Seff) -> None:
+    status, out, _ = seff("12.head", "50")
+    assert status == 0
+    assert out.index("Job 12.head on alpha") < out.index("Job 50 on alpha")
+    found = json.loads(seff("12.head", "50_2", "--json")[1])
+    assert [(run["job_id"], run["task"]) for run in found] == [("12.head", None), ("52", "50_2")]
+    assert found[1]["ask_lines"][0]["text"].startswith("#SBATCH --mem=")

@@ -7,7 +7,7 @@ import argparse
 from rich.console import Console
 
 from jobsight_server.command_line.answers import print_json, reading
-from jobsight_server.command_line.arguments import add_settings
+from jobsight_server.command_line.arguments import add_settings, settings_of
 from jobsight_server.queries.job_detail import RunEfficiency, run_efficiencies
 from jobsight_server.storage.clusters import chosen
 from jobsight_server.storage.errors import UserError
@@ -16,18 +16,27 @@ from jobsight_server.web.efficiency_text import show
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, "database")
-    parser.add_argument("job", metavar="JOB", help="its id, 4711, or a task of an array: 13_2")
+    what = "its id, 4711, for an array all of its tasks, or one task: 13_2"
+    parser.add_argument("jobs", metavar="JOB", nargs="+", help=what)
     parser.add_argument("--cluster", metavar="NAME", help="needed if several clusters have a job with this id")
     parser.add_argument("--json", action="store_true", help="print JSON, in SI units")
 
 
 def run(args: argparse.Namespace) -> int:
+    sources = settings_of(args).accounting
     with reading(args) as (connection, reader):
-        runs = of_one_cluster(run_efficiencies(connection, reader, args.job), args.job, args.cluster)
+        found = [
+            of_one_cluster(run_efficiencies(connection, reader, job, sources=sources), job, args.cluster)
+            for job in args.jobs
+        ]
     if args.json:
-        print_json(runs)
-    else:
-        show(runs, Console())
+        print_json([run for runs in found for run in runs])
+        return 0
+    console = Console()
+    for number, runs in enumerate(found):
+        if number:
+            console.print()
+        show(runs, console)
     return 0
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -58,49 +58,58 @@ class Efficiency(Record):
     ask_next: float | None
 
 
-def efficiencies(
-    connection: Connection,
-    reader: AnswerReader,
-    run: Row[Any],
-    profile: Sequence[Any],
-    nodes: int,
-    scheduler: Scheduler | None = None,
-) -> tuple[str | None, list[AskLine], list[Efficiency]]:
-    """Return the advice for a similar job, as users read it at submission and as lines of a script, and an efficiency
-    for each resource.
+@dataclass(slots=True)
+class NextRequests:
+    """Recommends requests for jobs like finished runs; the tasks of an array get one answer."""
 
-    GPUs are included only where they were measured; a run that has not ended has no efficiencies.
+    connection: Connection
+    reader: AnswerReader
+    _found: dict[Hashable, Recommendation] = field(default_factory=dict)
 
-    ``run`` is a row of ``jobs``, ``profile`` has its metrics.
-    """
-    if run.end is None:
-        return None, [], []
-    asked, memory, walltime = asked_for(run)
-    processors = asked or 1
-    question = replace(question_of(run), processors=processors)
-    request = JobRequest(processors, nodes or None, memory, walltime)
-    found = recommend(connection, reader, run.cluster, question, request, None)
-    used_s = _run_time(run)
-    # The whole allocation was unavailable to others, whatever the request: a whole node, for example.
-    requested = {"processors": run.processors or asked, "memory": memory, "runtime": walltime, "gpus": run.gpus}
-    held = {"processors": run.processors, "memory": processors}
-    by_metric = {entry.metric: entry for entry in profile}
-    return (
-        sentence(found),
-        lines_to_ask(found, scheduler, run),
-        [
-            _efficiency(
-                resource,
-                requested.get(resource),
-                by_metric[metric],
-                held.get(resource, asked),  # each one's share is measured
-                _ask_next(resource, found),
-                used_s if metric == "runtime" else None,
-            )
-            for resource, metric in RESOURCES.items()
-            if metric in by_metric
-        ],
-    )
+    def of(self, run: Row[Any], nodes: int) -> Recommendation:
+        """Return the recommendation for a job like this run, on so many nodes."""
+        asked, memory, walltime = asked_for(run)
+        request = JobRequest(asked or 1, nodes or None, memory, walltime)
+        question = replace(question_of(run), processors=request.processors)
+        key = (run.cluster, question, request)
+        if key not in self._found:
+            self._found[key] = recommend(self.connection, self.reader, run.cluster, question, request, None)
+        return self._found[key]
+
+    def efficiencies(
+        self, run: Row[Any], profile: Sequence[Any], nodes: int, scheduler: Scheduler | None
+    ) -> tuple[str | None, list[AskLine], list[Efficiency]]:
+        """Return the advice for a similar job, as users read it at submission and as lines of a script, and an
+        efficiency for each resource.
+
+        GPUs are included only where they were measured; a run that has not ended has no efficiencies.
+
+        ``run`` is a row of ``jobs``, ``profile`` has its metrics; ``scheduler`` is None if unknown.
+        """
+        if run.end is None:
+            return None, [], []
+        asked, memory, walltime = asked_for(run)
+        found, used_s = self.of(run, nodes), _run_time(run)
+        # The whole allocation was unavailable to others, whatever the request: a whole node, for example.
+        requested = {"processors": run.processors or asked, "memory": memory, "runtime": walltime, "gpus": run.gpus}
+        held = {"processors": run.processors, "memory": asked or 1}
+        by_metric = {entry.metric: entry for entry in profile}
+        return (
+            sentence(found),
+            lines_to_ask(found, scheduler, run),
+            [
+                _efficiency(
+                    resource,
+                    requested.get(resource),
+                    by_metric[metric],
+                    held.get(resource, asked),  # each one's share is measured
+                    _ask_next(resource, found),
+                    used_s if metric == "runtime" else None,
+                )
+                for resource, metric in RESOURCES.items()
+                if metric in by_metric
+            ],
+        )
 
 
 def _run_time(run: Row[Any]) -> float | None:

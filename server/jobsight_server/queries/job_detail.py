@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,7 @@ from sqlalchemy import Connection, Row, func, select
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.forecast import AtStart
 from jobsight_server.accounting.runs import QUEUED, RUNNING
-from jobsight_server.advice.words import AskLine, Scheduler
+from jobsight_server.advice.words import AskLine, Scheduler, scheduler_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.events import read_at_start
 from jobsight_server.forecasts.reader import asked_for
@@ -19,11 +20,12 @@ from jobsight_server.forecasts.record import Metric, Record, Share
 from jobsight_server.profiler.gpus import gpus_busy, gpus_of_text
 from jobsight_server.profiler.values import GpuUse, Quantity
 from jobsight_server.queries.changes import Moved, changes_of
-from jobsight_server.queries.efficiency import Efficiency, efficiencies
-from jobsight_server.queries.job_named import named
+from jobsight_server.queries.efficiency import Efficiency, NextRequests
+from jobsight_server.queries.job_named import named, named_or_task
 from jobsight_server.queries.jobs import Run, RunState, run_columns, started
 from jobsight_server.queries.running import Forecast, Foreseen, SoFar, forecasts_of, foreseen, over_bound, used_so_far
 from jobsight_server.queries.timeline import POINTS, OwnReadings, Timeline, own_readings, timeline
+from jobsight_server.settings.declared import AccountingSource
 from jobsight_server.storage.facts import facts_of
 from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
 
@@ -151,19 +153,20 @@ def job_detail(
         return None
     starts = sorted({run.start for run in runs if run.state != QUEUED})
     following = dict(pairwise(starts))
-    detailed = [_run(connection, reader, run, now, points, following.get(run.start), scheduler) for run in runs]
+    asking = NextRequests(connection, reader)
+    detailed = [_run(asking, run, now, points, following.get(run.start), scheduler) for run in runs]
     return Job(now, cluster, job_id, detailed)
 
 
 def _run(
-    connection: Connection,
-    reader: AnswerReader,
+    asking: NextRequests,
     run: Row[Any],
     now: float,
     points: int,
     next_start: float | None,
     scheduler: Scheduler | None,
 ) -> RunDetail:
+    connection, reader = asking.connection, asking.reader
     found = _profile_rows(connection, run)
     used = used_so_far(connection, [run], now)
     forecasts = {} if found else forecasts_of(connection, reader, [run])
@@ -182,7 +185,7 @@ def _run(
         for metric, of in METRICS.items()
         if not of.of_gpus or metric in found or (run.id, metric) in forecasts
     ]
-    advice, found_lines, efficiency = efficiencies(connection, reader, run, profile, len(nodes_of_run), scheduler)
+    advice, found_lines, efficiency = asking.efficiencies(run, profile, len(nodes_of_run), scheduler)
     return RunDetail.of_row(
         run,
         start=started(run),
@@ -289,11 +292,14 @@ def _nodes(connection: Connection, run: Row[Any], until: float, next_start: floa
 class RunEfficiency(Record):
     """A run, and its use of its request; none before it has ended.
 
-    ``advice``: the recommended request of a similar job now, as users read it at submission.
+    ``task``: the id that people see of a task or of a heterogeneous job's part, if ``job_id`` is another. ``advice``:
+    the recommended request of a similar job now, as users read it at submission; ``ask_lines`` is the same for a job
+    script.
     """
 
     cluster: str
     job_id: str
+    task: str | None
     user: str
     name: str | None
     start: float | None
@@ -302,25 +308,32 @@ class RunEfficiency(Record):
     exit_status: int | None
     failure: str | None
     advice: str | None
+    ask_lines: list[AskLine]
     efficiency: list[Efficiency]
 
 
 def run_efficiencies(
-    connection: Connection, reader: AnswerReader, job_id: str, user: str | None = None
+    connection: Connection,
+    reader: AnswerReader,
+    job_id: str,
+    user: str | None = None,
+    sources: Sequence[AccountingSource] = (),
 ) -> list[RunEfficiency]:
-    """Return all runs of jobs of this id, or of this array task, by cluster and start; of ``user`` only, if given.
+    """Return all runs of jobs of this id, of this task, or of the tasks of this array, by cluster and start; of
+    ``user`` only, if given. ``sources`` name the scheduler of each cluster.
 
     Empty without any: jobs that never started are not stored.
     """
-    query = select(jobs).where(named(connection, job_id)).order_by(jobs.c.cluster, jobs.c.start, jobs.c.id)
+    query = select(jobs).where(named_or_task(connection, job_id)).order_by(jobs.c.cluster, jobs.c.start, jobs.c.id)
     if user is not None:
         query = query.where(jobs.c.user == user)
-    found = []
+    asking, found = NextRequests(connection, reader), []
     for run in connection.execute(query).all():
         held = connection.scalar(select(func.count()).select_from(job_nodes).where(job_nodes.c.run_id == run.id))
         profile = _profile_rows(connection, run)
         shown = [metric for metric, of in METRICS.items() if metric in profile or not of.of_gpus]
         metrics = [_metric(metric, profile.get(metric), None, None, run.state) for metric in shown]
-        advice, _, efficiency = efficiencies(connection, reader, run, metrics, held or 0)
-        found.append(RunEfficiency.of_row(run, start=started(run), advice=advice, efficiency=efficiency))
+        advice, lines, efficiency = asking.efficiencies(run, metrics, held or 0, scheduler_of(sources, run.cluster))
+        of = {"task": run.array_task, "advice": advice, "ask_lines": lines, "efficiency": efficiency}
+        found.append(RunEfficiency.of_row(run, start=started(run), **of))
     return found

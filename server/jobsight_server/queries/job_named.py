@@ -17,8 +17,8 @@ def named(connection: Connection, job_id: str, cluster: str | None = None) -> Co
 def named_or_task(connection: Connection, job_id: str) -> ColumnElement[bool]:
     """Select the same, or the tasks of the array of this id.
 
-    Tasks are ``4711_3`` (Slurm), ``4711[3].head`` (PBS, TORQUE) or ``4711.3`` (Grid Engine); ``14711`` and ``47110``
-    are other jobs.
+    Tasks are ``4711_3`` (Slurm), ``4711[3].head`` (PBS, TORQUE) or ``4711.3`` (Grid Engine), parts of a heterogeneous
+    job ``4711+1`` (Slurm); ``14711`` and ``47110`` are other jobs.
     """
     return _any_of([*_exact(connection, job_id), *_tasks(connection, job_id)])
 
@@ -32,7 +32,7 @@ def is_task(job_id: str, array_task: str | None, of: str) -> bool:
     """Return whether a run is of a task of the array ``of``, as ``task_of`` finds them."""
     of_server = job_id.removeprefix(f"{of}.")
     return (
-        (array_task or "").startswith(f"{of}_")
+        (array_task or "").startswith((f"{of}_", f"{of}+"))
         or job_id.startswith((f"{of}_", f"{of}["))
         or (of_server != job_id and of_server[:1].isdigit())
     )
@@ -63,9 +63,11 @@ def _exact(connection: Connection, job_id: str) -> list[ColumnElement[bool]]:
 
 
 def _tasks(connection: Connection, job_id: str) -> list[ColumnElement[bool]]:
-    task = and_(jobs.c.array_task.is_not(None), begins(connection, jobs.c.array_task, f"{job_id}_"))
+    tasks = [
+        and_(jobs.c.array_task.is_not(None), begins(connection, jobs.c.array_task, f"{job_id}{mark}")) for mark in "_+"
+    ]
     of_grid_engine = and_(begins(connection, jobs.c.job_id, f"{job_id}."), _after_dot_is_digit(job_id))
-    return [task, of_grid_engine, *(begins(connection, jobs.c.job_id, f"{job_id}{mark}") for mark in "_[")]
+    return [*tasks, of_grid_engine, *(begins(connection, jobs.c.job_id, f"{job_id}{mark}") for mark in "_[")]
 
 
 def _after_dot_is_digit(before: str) -> ColumnElement[bool]:

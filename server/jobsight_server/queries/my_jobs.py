@@ -11,7 +11,7 @@ from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.advice.words import AskLine, scheduler_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.record import Asked, Record
-from jobsight_server.queries.efficiency import efficiencies
+from jobsight_server.queries.efficiency import NextRequests
 from jobsight_server.queries.jobs import KILLED, SORTS, JobFilters, JobList, Run, job_list
 from jobsight_server.queries.savings import Asking
 from jobsight_server.queries.users import user_clusters
@@ -89,7 +89,8 @@ def _killed(
     of_run = (jobs.c.cluster == last.cluster, jobs.c.job_id == last.job_id, jobs.c.start == last.start)
     row = connection.execute(select(jobs).where(*of_run)).one()
     held = connection.scalar(select(func.count()).where(job_nodes.c.run_id == row.id)) or 0
-    advice, lines, _ = efficiencies(connection, reader, row, (), held, scheduler_of(sources, last.cluster))
+    scheduler = scheduler_of(sources, last.cluster)
+    advice, lines, _ = NextRequests(connection, reader).efficiencies(row, (), held, scheduler)
     return KilledJobs(len(runs), last, advice, lines)
 
 

@@ -16,7 +16,7 @@ _ROLES = ("scheduler",)
 
 
 class JobEfficiency(Record):
-    """All runs of one job, oldest first; ``text`` is the same for a terminal."""
+    """All runs of one job, or of all tasks of an array, oldest first; ``text`` is the same for a terminal."""
 
     cluster: str
     runs: list[RunEfficiency]
@@ -27,7 +27,7 @@ def efficiency() -> JobEfficiency:
     user = _asking_user()
     here, job_id = context(), required_name("name")
     with here.read_engine.connect() as connection:
-        runs = run_efficiencies(connection, here.answers, job_id, user)
+        runs = run_efficiencies(connection, here.answers, job_id, user, here.settings.accounting)
     cluster = one_cluster(list(dict.fromkeys(run.cluster for run in runs)), "job")
     runs = [run for run in runs if run.cluster == cluster]
     if cluster is None or not runs:
@@ -51,7 +51,9 @@ ROUTES = (
         "A job's use of its request, and what to request next time. Users send a MUNGE credential instead of "
         "a token (`Authorization: Munge CREDENTIAL`) and see their own jobs",
         (
-            Parameter("name", "the job's id, or a task of an array such as 13_2", NAME, required=True),
+            Parameter(
+                "name", "the job's id, for an array all of its tasks, or a task such as 13_2", NAME, required=True
+            ),
             Parameter("cluster", "needed if several clusters have a job with this id", NAME),
         ),
         roles=_ROLES,

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from io import StringIO
+from statistics import median
+from textwrap import indent
 
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from jobsight_server.accounting.runs import ENDED
 from jobsight_server.queries.efficiency import Efficiency
 from jobsight_server.queries.job_detail import RunEfficiency
 from jobsight_server.web.kit.units import RESOURCE_TITLES, percent, resource_value, utc
 
-WIDTH = 100
+WIDTH = 80
 
 _NOTE = (
-    "Next time: the reservation recommended now for a similar job; - if unknown or the same as the request. "
-    "Used processors are those busy on average, bandwidth is the mean."
+    "Next time: what to request for a similar job, which may be the same; - if unknown. Used: processors and GPUs busy "
+    "on average, the peak of memory, the mean bandwidth."
 )
 _FAILURES = {"memory": "ran out of memory", "time": "exceeded its time limit"}
 
@@ -31,9 +36,21 @@ def efficiency_text(runs: Sequence[RunEfficiency]) -> str:
 
 
 def show(runs: Sequence[RunEfficiency], console: Console) -> None:
-    """Print what to request next, a table for each run of one job, and the reasons for gaps."""
-    if advised := [run.advice for run in runs if run.advice]:
-        console.print(Text(advised[-1]))
+    """Print what to request next, a table for each run of one job, or one for all tasks, and the reasons for gaps."""
+    if advised := [run for run in runs if run.advice]:
+        console.print(Text(advised[-1].advice or ""))
+        for line in advised[-1].ask_lines:
+            console.print(Text(indent(line.text, "  ")), soft_wrap=True)
+    tasks = {run.task or run.job_id: run for run in runs}
+    if len(tasks) > 1:
+        _show_tasks(tasks, console)
+    else:
+        _show_runs(runs, console)
+    if any(run.efficiency for run in runs):
+        console.print(_NOTE)
+
+
+def _show_runs(runs: Sequence[RunEfficiency], console: Console) -> None:
     for number, run in enumerate(runs, 1):
         # As Text, because a job may be named like one of rich's markup tags.
         console.print(Text(_title(run, number, len(runs))))
@@ -44,12 +61,46 @@ def show(runs: Sequence[RunEfficiency], console: Console) -> None:
         for entry in run.efficiency:
             for remark in remarks(entry):
                 console.print(Text(f"{RESOURCE_TITLES[entry.resource]}: {remark}."))
-    if any(run.efficiency for run in runs):
-        console.print(_NOTE)
+
+
+def _show_tasks(tasks: Mapping[str, RunEfficiency], console: Console) -> None:
+    """Print the number of tasks by state, and the least, median and largest use of the last run of each."""
+    first, *_ = tasks.values()
+    whole = re.split(r"[_+\[]|\.(?=[0-9])", next(iter(tasks)), maxsplit=1)[0]
+    states = ", ".join(f"{count:,} {state}" for state, count in Counter(map(_outcome, tasks.values())).most_common())
+    named = f"{first.name or 'without a name'} of {first.user}"
+    console.print(Text(f"Job {whole} on {first.cluster}: {named}, {len(tasks):,} tasks: {states}"))
+    by_resource: dict[str, list[Efficiency]] = {}
+    for run in tasks.values():
+        for entry in run.efficiency:
+            by_resource.setdefault(entry.resource, []).append(entry)
+    table = _columns("each task", "asked for", "least used", "median", "largest", "next time")
+    missing = []
+    for resource, entries in by_resource.items():
+        used = sorted(entry.used for entry in entries if entry.used is not None)
+        if left := len(entries) - len(used):
+            missing.append(f"{RESOURCE_TITLES[resource]}: not measured for {left:,} of {len(entries):,} tasks.")
+        of = (used[0], median(used), used[-1]) if used else (None, None, None)
+        asked, ask_next = entries[-1].requested, entries[-1].ask_next
+        table.add_row(
+            RESOURCE_TITLES[resource], *(_dash(resource_value(each, resource)) for each in (asked, *of, ask_next))
+        )
+    if by_resource:
+        console.print(table)
+        console.print("".join(f"{line}\n" for line in missing), end="")
+
+
+def _outcome(run: RunEfficiency) -> str:
+    if run.failure is not None:
+        return _FAILURES[run.failure]
+    if run.state != ENDED:
+        return run.state
+    return "completed" if run.exit_status == 0 else "ended" if run.exit_status is None else "failed"
 
 
 def _title(run: RunEfficiency, number: int, count: int) -> str:
-    which = f"Job {run.job_id} on {run.cluster}" + (f", run {number} of {count}" if count > 1 else "")
+    shown = run.job_id if run.task is None else f"{run.task} ({run.job_id})"
+    which = f"Job {shown} on {run.cluster}" + (f", run {number} of {count}" if count > 1 else "")
     began = "not started" if run.start is None else utc(run.start)
     ended = "" if run.end is None else f" to {utc(run.end)}"
     outcome = "" if run.exit_status is None else f", exit status {run.exit_status}"
@@ -57,11 +108,17 @@ def _title(run: RunEfficiency, number: int, count: int) -> str:
     return f"{which}: {run.name or 'without a name'} of {run.user}, {began}{ended} UTC{outcome}{failure}"
 
 
-def _table(found: Sequence[Efficiency]) -> Table:
+def _columns(first: str, *amounts: str) -> Table:
+    """Return an empty table, of which nothing is cut: too wide amounts take several lines."""
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
-    table.add_column("whole job", no_wrap=True)
-    for name in ("asked for", "used", "efficiency", "next time"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column(first, no_wrap=True)
+    for name in amounts:
+        table.add_column(name, justify="right", overflow="fold")
+    return table
+
+
+def _table(found: Sequence[Efficiency]) -> Table:
+    table = _columns("whole job", "asked for", "used", "efficiency", "next time")
     for entry in found:
         used = "not measured" if entry.used is None else resource_value(entry.used, entry.resource)
         table.add_row(

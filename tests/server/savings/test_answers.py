@@ -172,7 +172,18 @@ def test_each_row_has_its_name_in_eighty_columns(capsys: pytest.CaptureFixture[s
     hours = (123_456_789.0, 45_678_901.0, 1.0, 0.5, 0.0, 98_765_432.0, 1.0, 45_678_901.0, 0.37)
     figures = Waste(1_234_567, *hours, 10, 123_456, None, None)
     amounts = (10, 40.0, 10.0, 0.0, 40.0, 0.0, 0.0, 0.0, 2, 0)
-    advice = SavingsRow(*amounts, "alpha", "cfd", "user1", "cfd", "7.s", 82_800.0, 82_800.0, 86_040.0, Raise("cfd", "7.s", 82_800.0, 86_040.0, 10, 2))
+    advice = SavingsRow(
+        *amounts,
+        "alpha",
+        "cfd",
+        "user1",
+        "cfd",
+        "7.s",
+        82_800.0,
+        82_800.0,
+        86_040.0,
+        Raise("cfd", "7.s", 82_800.0, 86_040.0, 10, 2),
+    )
     row = WasteRow("alpha", "user1", 1_234_567, figures, figures, figures, figures, advice, advice)
     days = ("2026-01-01", "2026-02-01", None, None)
     left_out = dict.fromkeys(("memory", "runtime"), LeftOut(0, 0, 0))
