@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import datetime
+from decimal import Decimal
 
 MIB = 2**20
 _NUMBER = r"[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?"
@@ -149,6 +150,15 @@ def clock_text(value: float) -> str:
     """
     days, minutes = divmod(math.ceil(value / 60), 24 * 60)
     return f"{f'{days}-' if days else ''}{minutes // 60:02}:{minutes % 60:02}:00"
+
+
+def plain(value: float, digits: int = 3) -> str:
+    """Write a number with so many significant digits and without an exponent.
+
+    >>> [plain(value) for value in (0.0000361, 0.01671, 3.0, 12.345, 1234.5, -0.5)]
+    ['0.0000361', '0.0167', '3', '12.3', '1,230', '-0.5']
+    """
+    return f"{Decimal(f'{value:.{digits}g}'):,f}"
 
 
 def percent(share: float, digits: int = 0) -> str:

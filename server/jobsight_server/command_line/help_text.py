@@ -42,6 +42,16 @@ def read_by(read: Callable[[str], Value]) -> Callable[[str], Value]:
     return value
 
 
+def metric_name(text: str) -> str:
+    """Return the name of a metric, written as in ``cpu``, ``gpu-memory`` or ``run-time``.
+
+    >>> metric_name("run-time"), metric_name("GPU memory"), metric_name("cpu")
+    ('runtime', 'gpu_memory', 'cpu')
+    """
+    name = text.lower().replace("-", "_").replace(" ", "_")
+    return "runtime" if name == "run_time" else name
+
+
 def _number(text: str) -> float:
     try:
         return float(text)

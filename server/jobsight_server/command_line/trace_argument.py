@@ -18,6 +18,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_scheduler.workload.backtest_jobs import jobs_of_machines, jobs_of_trace
 from jobsight_scheduler.workload.swf import read_swf
 from jobsight_server.command_line.answers import existing
+from jobsight_server.command_line.help_text import metric_name
 from jobsight_server.forecasts.workload import jobs_of_database
 from jobsight_server.storage.clusters import chosen
 from jobsight_server.storage.errors import UserError
@@ -36,7 +37,12 @@ def add_trace(parser: argparse.ArgumentParser) -> None:
         "or a Jobsight database (file or URL)",
     )
     parser.add_argument(
-        "--metric", choices=tuple(METRICS), required=True, metavar="METRIC", help=f"one of {', '.join(METRICS)}"
+        "--metric",
+        type=metric_name,
+        choices=tuple(METRICS),
+        required=True,
+        metavar="METRIC",
+        help=f"one of {', '.join(METRICS)}",
     )
     parser.add_argument(
         "--cluster", metavar="NAME", help="use only this cluster of a database (default: all clusters, as one site)"

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from jobsight_server.accounting.amounts import memory_text, time_text
+from jobsight_server.accounting.amounts import memory_text, plain, time_text
 from jobsight_server.accounting.command_output import CommandError
 from jobsight_server.adjust.ledger import FAILED
 from jobsight_server.adjust.pbs import Pbs
@@ -197,6 +197,10 @@ def _cells(effect: Effect) -> tuple[str, ...]:
     scale = _SCALES[effect.measure]
     interval = "too few users"
     if effect.low is not None and effect.high is not None:
-        interval = f"{effect.low * scale:+.3g} to {effect.high * scale:+.3g}"
-    means = (f"{effect.advice * scale:.3g}", f"{effect.none * scale:.3g}", f"{effect.difference * scale:+.3g}")
+        interval = f"{_signed(effect.low * scale)} to {_signed(effect.high * scale)}"
+    means = (plain(effect.advice * scale), plain(effect.none * scale), _signed(effect.difference * scale))
     return (*means, interval, f"{effect.jobs:,}", f"{effect.users:,}")
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value >= 0 else ''}{plain(value)}"

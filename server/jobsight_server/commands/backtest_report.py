@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.accounting.amounts import percent
+from jobsight_server.accounting.amounts import percent, plain
 from jobsight_server.command_line.tables import table_of
 
 WASTED = {"bytes": "B s", "bps": "bit", "share": "CPU s", "seconds": "s s"}
@@ -150,10 +150,10 @@ def _percent(value: float | None, digits: int = 0) -> str:
 
 
 def _prefixed(value: float) -> str:
-    """Return three figures and a prefix: 1.22 P; beyond prefixes, powers of ten."""
+    """Return three digits and a prefix, such as 1.22 P."""
     power = 0
     scaled = value
     while scaled >= 999.5 and power < len(_PREFIXES) - 1:
         scaled /= 1000.0
         power += 1
-    return f"{scaled:.3g} {_PREFIXES[power]}".strip() if scaled < 999.5 else f"{value:.2e}"
+    return f"{plain(scaled)} {_PREFIXES[power]}".strip()

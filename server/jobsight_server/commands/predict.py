@@ -13,12 +13,12 @@ from sqlalchemy import Connection, select
 
 from jobsight_predictor.metrics import METRICS, Format
 from jobsight_predictor.question import Question
-from jobsight_server.accounting.amounts import memory_bytes, memory_text, span_s, time_text
+from jobsight_server.accounting.amounts import memory_bytes, memory_text, plain, span_s, time_text
 from jobsight_server.advice.recommendation import JobRequest, Recommendation, predictions, recommend
 from jobsight_server.advice.words import sentence, similar_use
 from jobsight_server.command_line.answers import reading
 from jobsight_server.command_line.arguments import add_settings, settings_of
-from jobsight_server.command_line.help_text import read_by
+from jobsight_server.command_line.help_text import metric_name, read_by
 from jobsight_server.command_line.tables import table_of
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.decision import ASKED_FOR
@@ -26,25 +26,28 @@ from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.reader import reply_of
 from jobsight_server.forecasts.request import PER, UnknownProcessorsError, job_question
 from jobsight_server.forecasts.such_jobs import last_runs, of_application
-from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import chosen, stored_clusters
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs
 
 _WRITTEN: dict[Format, Callable[[float], str]] = {
-    "bps": lambda bps: f"{bps / 1e6:,.3g} Mb/s",
+    "bps": lambda bps: f"{plain(bps / 1e6)} Mb/s",
     "bytes": memory_text,
-    "share": lambda processors: f"{processors:.3g}",
+    "share": plain,
     "seconds": time_text,
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser, "database")
-    parser.add_argument("--cluster", required=True, metavar="NAME", help="cluster of the job")
+    parser.add_argument("--cluster", metavar="NAME", help="cluster of the job (default: the only known one)")
     parser.add_argument("--user", required=True, metavar="NAME", help="user of the job")
     parser.add_argument(
-        "--metric", choices=tuple(METRICS), metavar="METRIC", help=f"forecast only this one of {', '.join(METRICS)}"
+        "--metric",
+        type=metric_name,
+        choices=tuple(METRICS),
+        metavar="METRIC",
+        help=f"forecast only this one of {', '.join(METRICS)}",
     )
     job = parser.add_argument_group("the job", "The more of these options you give, the better the forecast.")
     job.add_argument("--application", metavar="NAME", help="name of the job or of the application that it runs")
@@ -65,7 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     try:
         with reading(args) as (connection, reader):
-            _say_who_is_unknown(connection, args.cluster, args.user, settings_of(args))
+            known = stored_clusters(connection) | settings_of(args).declared_clusters
+            args.cluster = chosen(args.cluster, known, "known")
+            _say_who_is_unknown(connection, args.cluster, args.user)
             if args.json:
                 request = ForecastRequest(args.cluster, _question(args, args.processors), args.metric, args.per)
                 print(msgspec.json.format(reply_of(predictions(connection, reader, [request])), indent=2))
@@ -95,8 +100,7 @@ def _found(connection: Connection, reader: AnswerReader, args: argparse.Namespac
     return recommend(connection, reader, args.cluster, _question(args, processors), asked, metrics, runs)
 
 
-def _say_who_is_unknown(connection: Connection, cluster: str, user: str, settings: Settings) -> None:
-    chosen(cluster, stored_clusters(connection) | settings.declared_clusters, "known")
+def _say_who_is_unknown(connection: Connection, cluster: str, user: str) -> None:
     finished = select(jobs.c.id).where(jobs.c.cluster == cluster, jobs.c.user == user, jobs.c.end.is_not(None))
     if connection.execute(finished.limit(1)).first() is None:
         why = "these forecasts are based on other users' jobs"

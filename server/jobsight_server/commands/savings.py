@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Connection
 
-from jobsight_server.accounting.amounts import memory_text, percent, time_text, utc_span
+from jobsight_server.accounting.amounts import memory_text, percent, plain, time_text, utc_span
 from jobsight_server.command_line.answers import print_json, reading
 from jobsight_server.command_line.arguments import add_settings
 from jobsight_server.command_line.help_text import read_by
@@ -166,7 +166,7 @@ def _hours(hours: float) -> str:
         if abs(hours) >= least:
             return f"{hours / unit:,.0f}{prefix}"
     if 0 < abs(hours) < 9.995:
-        return f"{float(f'{hours:.3g}'):g}" if abs(hours) >= 0.0001 else f"{hours:.0e}"
+        return plain(hours)
     return f"{hours:,.0f}" if abs(hours) >= 99.95 or not hours else f"{hours:,.1f}"
 
 

@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s serve %(levelname)s %(message)s")
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it reports its plug-ins; an upgrade says so itself
     settings = settings_of(args, all_sections())
     roles = _roles(args.only, settings.declared_clusters)
     if not any(map(_writes, roles)):

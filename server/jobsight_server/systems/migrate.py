@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from jobsight_server.storage.schema import learned_until
 from jobsight_server.storage.schema.metadata import metadata
 from jobsight_server.storage.schema_version import NEWEST, present_version, version_of
 from jobsight_server.systems.listed import SYSTEMS
+
+log = logging.getLogger(__name__)
 
 
 def whole_schema() -> MetaData:
@@ -50,6 +53,7 @@ def upgrade(engine: Engine) -> None:
             connection.execute(insert(learned_until).values(learn_seq=0, outcome_id=0))  # nothing to learn
             command.stamp(config, "head")
         elif present in known:
+            log.info("upgrading the database from schema %s to %s", present, NEWEST)
             command.upgrade(config, "head")
         else:
             raise DatabaseError(

@@ -205,6 +205,7 @@ def test_small_amounts_have_three_digits_and_no_column_is_empty(
     assert main(["savings", "--database", database_url, "--by", "application", "--user", "kim"]) == 0
     out = capsys.readouterr().out
     assert "0.0167" in out.split("Run time")[0], "a GiB for a minute"
+    assert "e-" not in out
     assert "ask for" in out
     assert main(["savings", "--database", database_url, "--by", "application"]) == 0
     out = capsys.readouterr().out

@@ -12,7 +12,7 @@ from typing import Any
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.groups import level_fields
-from jobsight_server.accounting.amounts import clock_text, memory_text, time_text
+from jobsight_server.accounting.amounts import clock_text, memory_text, plain, time_text
 from jobsight_server.forecasts import Prediction
 from jobsight_server.queries.rejected import REJECTIONS
 
@@ -116,7 +116,7 @@ def brief(value: float | None) -> str:
     """
     if value is None:
         return DASH
-    return count(value) if value == int(value) else f"{value:.1f}" if value >= 0.995 else f"{value:.2g}"
+    return count(value) if value == int(value) else f"{value:.1f}" if value >= 0.995 else plain(value, 2)
 
 
 def hours(value: float | None) -> str:
@@ -252,6 +252,7 @@ FILTERS = {
     "as_resource": resource_value,
     "as_level": level,
     "as_clock": clock_text,
+    "as_plain": plain,
 }
 FOR_TEMPLATES = {
     "formats": FORMATS,
