@@ -16,6 +16,7 @@ from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.forecasts.request import read_jobs
 from jobsight_server.forecasts.workload import jobs_of_database
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.facts import FACTS_AT_MOST, facts_in, facts_of, found_facts
 from jobsight_server.storage.schema import jobs
@@ -103,5 +104,5 @@ def test_a_backtest_knows_them(engine: Engine, tmp_path: Path) -> None:
     imported(engine, tmp_path, "1,ann,100,200,3.1e9,")
     assert profile_finished(engine, 0.0, lambda: 1e9) == 1
     with engine.connect() as connection:
-        (question,) = jobs_of_database(connection, "runtime", None, "all").questions
+        (question,) = jobs_of_database(connection, "runtime", Part(), "all").questions
     assert question.facts == BYTES

@@ -23,7 +23,8 @@ from jobsight_scheduler.coallocation.cosimulation import CoSimulation, figures, 
 from jobsight_scheduler.coallocation.placement import PLACEMENTS
 from jobsight_scheduler.coallocation.scheduler import Scheduler
 from jobsight_scheduler.workload.canonical import Workload, canonical, scaled_to
-from jobsight_scheduler.workload.swf import Trace, read_swf
+from jobsight_scheduler.workload.swf import Trace
+from jobsight_server.command_line.trace_argument import read_trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,5 +105,5 @@ def first(whole: Workload, jobs: int) -> Workload:
 
 @lru_cache(maxsize=4)
 def _read(file: Path, largest: int) -> tuple[Trace, Workload]:
-    trace = read_swf(file)
+    trace, _ = read_trace(str(file))
     return trace, canonical(trace, largest)

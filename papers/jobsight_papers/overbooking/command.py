@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
@@ -35,7 +34,6 @@ from jobsight_papers.overbooking.runs import OverbookingCase, run_overbooking
 from jobsight_papers.overbooking.strategies import RISK_FORMS, STRATEGIES
 from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
 from jobsight_scheduler.overbooking.plan import Choice
-from jobsight_scheduler.workload.swf import TraceError
 from jobsight_server.storage.errors import UserError
 
 Task = tuple[OverbookingCase, OverbookingSource]
@@ -112,10 +110,8 @@ def run(args: argparse.Namespace) -> int:
         for source in sources:
             nodes_of(overbooking_jobs(source), args.nodes)
             arrival_of(overbooking_jobs(source), args.arrival)
-    except (TraceError, ValueError) as error:
+    except ValueError as error:
         raise UserError(str(error)) from error
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"--trace {source.file}: cannot be read: {error}") from error
     groups = _groups(args, sources, pmax)
     distinct = {(case.without_pmax, source) for source, case in groups}
     _check_count(len(distinct) * args.seeds, "runs")

@@ -16,7 +16,8 @@ from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import AccuracyHistory
 from jobsight_scheduler.overbooking.plan import LARGEST_PLAN
 from jobsight_scheduler.workload.canonical import TIME_AT_MOST_S, questions_of
-from jobsight_scheduler.workload.swf import Trace, read_swf
+from jobsight_scheduler.workload.swf import Trace
+from jobsight_server.command_line.trace_argument import read_trace
 
 LAST_JOBS = 1000
 RELEASE_MEAN_H = 12.0
@@ -94,7 +95,7 @@ def published_name(file: Path, header: list[str]) -> str | None:
 
 @lru_cache(maxsize=2)
 def _trace(file: Path) -> Trace:
-    return read_swf(file)
+    return read_trace(str(file))[0]
 
 
 @lru_cache(maxsize=4)
@@ -102,9 +103,8 @@ def overbooking_jobs(source: OverbookingSource) -> OverbookingJobs:
     """Return the usable jobs of the trace. Cut and count run times beyond the requested time.
 
     Raises:
-        TraceError: the file is not a trace.
+        UserError: the file cannot be read, or is not a trace.
         ValueError: the trace has no usable job, or ``last_jobs`` is less than 1.
-        OSError: the file cannot be read.
     """
     if source.last_jobs < 1:
         raise ValueError(f"{source.last_jobs} jobs are nothing to simulate; give at least 1")

@@ -32,7 +32,6 @@ from jobsight_scheduler.memory.nodes import MIB, parse_classes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
 from jobsight_scheduler.policies.base import QueueTooLongError
 from jobsight_scheduler.workload.canonical import LOAD_AT_MOST, offered_load
-from jobsight_scheduler.workload.swf import TraceError
 from jobsight_server.storage.errors import UserError
 
 TRACE = "LANL-CM5-1994-4.1-cln.swf.gz"
@@ -119,9 +118,7 @@ def run(args: argparse.Namespace) -> int:
         jobs = jobs_of(source)
         offered_load(jobs.work, 1)  # raises if the load cannot be scaled
         tasks = list(_tasks(args, source))
-    except OSError as error:
-        raise UserError(f"--trace {source.file}: cannot be read: {error.strerror or error}") from error
-    except (TraceError, ValueError) as error:
+    except ValueError as error:
         raise UserError(str(error)) from error
     try:
         finished = run_all("overprovisioning", task, tasks, args)

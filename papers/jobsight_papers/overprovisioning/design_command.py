@@ -19,7 +19,6 @@ from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase
 from jobsight_scheduler.memory.nodes import MIB, NodeClass, parse_classes
 from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
 from jobsight_scheduler.workload.canonical import LOAD_AT_MOST, offered_load
-from jobsight_scheduler.workload.swf import TraceError
 from jobsight_server.accounting.amounts import percent
 from jobsight_server.storage.errors import UserError
 
@@ -80,10 +79,8 @@ def run(args: argparse.Namespace) -> int:
         jobs = jobs_of(source)
         offered_load(jobs.work, first.count)  # scaled below
         found = designs(jobs, first, budget, prices, sizes)
-    except (TraceError, ValueError) as error:
+    except ValueError as error:
         raise UserError(str(error)) from error
-    except OSError as error:
-        raise UserError(f"--trace {source.file}: cannot be read: {error.strerror or error}") from error
     # For comparison: nodes of the largest size for the same money. Estimation gains nothing there.
     alike = [design for design in found if design.second_mb == largest_mb]
     verified = found[: args.verify] + [design for design in alike if design not in found[: args.verify]]

@@ -17,7 +17,8 @@ from jobsight_predictor.estimators.base import SIMILAR
 from jobsight_scheduler.memory.cases import MemoryCase, run_case
 from jobsight_scheduler.memory.jobs import MemoryJobs, jobs_on, numbered
 from jobsight_scheduler.memory.nodes import MIB, parse_classes
-from jobsight_scheduler.workload.swf import Trace, read_swf
+from jobsight_scheduler.workload.swf import Trace
+from jobsight_server.command_line.trace_argument import read_trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +54,9 @@ def trace_of(file: Path) -> Trace:
     """Return the trace in ``file``, read once.
 
     Raises:
-        TraceError: no line of the file is a job.
-        OSError: the file cannot be read.
+        UserError: it cannot be read, or has no job.
     """
-    return read_swf(file)
+    return read_trace(str(file))[0]
 
 
 @lru_cache(maxsize=2)

@@ -27,6 +27,7 @@ from jobsight_papers.profile_guided.tuning import GRID
 from jobsight_papers.profile_guided.users import PUBLISHED_PARAMETERS, user_account
 from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
 from jobsight_predictor.series import DEFAULT_PARAMETERS, FiveParameters
+from jobsight_server.command_line.trace_argument import part_of
 from jobsight_server.storage.errors import UserError
 
 METRICS = ("memory", "bandwidth")
@@ -57,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
     parameters = _check(args)
     if args.tune is not None:
         return tune.run(args)
-    if args.metric or args.cluster:
-        raise UserError("--metric and --cluster go with --tune")
+    if args.metric or any(part_of(args)):
+        raise UserError("--metric, --cluster, --since and --until go with --tune")
     tasks: list[EmulatedTask] = [
         *(("site", seed) for seed in range(1, args.site_seeds + 1)),
         *(("published", seed) for seed in range(1, args.seeds + 1)),

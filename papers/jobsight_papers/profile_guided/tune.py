@@ -27,14 +27,15 @@ from jobsight_predictor.evaluation.replay import replay_forecaster, replay_jobsi
 from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.amounts import percent
-from jobsight_server.command_line.trace_argument import read_jobs
+from jobsight_server.command_line.trace_argument import add_part, part_of, read_jobs
+from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.errors import UserError
 
 LEAST = 20
 """Fewest jobs with a value for which a metric is tuned."""
 
-TuneTask = tuple[str, str | None, str, str]
-"""Trace, cluster, metric, and a parameter, or ``beside`` for the baselines."""
+TuneTask = tuple[str, Part, str, str]
+"""Trace, its part, metric, and a parameter, or ``beside`` for the baselines."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,25 +50,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--metric", nargs="+", choices=tuple(METRICS), metavar="METRIC", help="only these metrics (default: all)"
     )
-    group.add_argument(
-        "--cluster", metavar="NAME", help="use only this cluster of a database (default: all clusters, as one site)"
-    )
+    add_part(group)
 
 
 def run(args: argparse.Namespace) -> int:
-    trace = args.tune
-    usable, left_out = _metrics(trace, args.cluster, tuple(dict.fromkeys(args.metric or METRICS)))
+    trace, part = args.tune, part_of(args)
+    usable, left_out = _metrics(trace, part, tuple(dict.fromkeys(args.metric or METRICS)))
     if not usable:
         raise UserError("; ".join(f"{metric}: {reason}" for metric, reason in left_out.items()))
-    tasks = [(trace, args.cluster, metric, what) for metric in usable for what in (*FORECASTER_OF, "beside")]
+    tasks = [(trace, part, metric, what) for metric in usable for what in (*FORECASTER_OF, "beside")]
     found = run_all("tune", tuned, tasks, args)
     account: dict[str, Any] = {
         "trace": trace.rpartition("/")[2],
         "earlier_share": EARLIER,
         "left_out": left_out,
         "metrics": {
-            metric: found[trace, args.cluster, metric, "beside"]
-            | {"parameters": {what: found[trace, args.cluster, metric, what] for what in FORECASTER_OF}}
+            metric: found[trace, part, metric, "beside"]
+            | {"parameters": {what: found[trace, part, metric, what] for what in FORECASTER_OF}}
             for metric in usable
         },
     }
@@ -81,8 +80,8 @@ def run(args: argparse.Namespace) -> int:
 
 def tuned(task: TuneTask) -> dict[str, Any]:
     """Tune one parameter of one metric, or forecast the baselines; any process may run it."""
-    trace, cluster, metric, what = task
-    jobs = read_jobs(trace, metric, cluster)
+    trace, part, metric, what = task
+    jobs = read_jobs(trace, metric, part)
     if what == "beside":
         return _beside(jobs)
     result: TunedParameter = tune_parameter(jobs, "completion", what)
@@ -102,12 +101,12 @@ def confirmed(metrics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, f
     return {metric: changed for metric, changed in found.items() if changed}
 
 
-def _metrics(trace: str, cluster: str | None, metrics: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+def _metrics(trace: str, part: Part, metrics: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """Return the metrics with enough jobs, and why the others are left out."""
     usable, left_out = [], {}
     for metric in metrics:
         try:
-            count = len(read_jobs(trace, metric, cluster))
+            count = len(read_jobs(trace, metric, part))
         except UserError as error:
             if len(metrics) == 1:
                 raise

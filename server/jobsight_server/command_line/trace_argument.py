@@ -1,4 +1,4 @@
-"""The argument TRACE: a recorded workload in a file or database."""
+"""The argument TRACE: a recorded workload in a file or database, and the options that choose a part of a database."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ from sqlalchemy.exc import DBAPIError
 from jobsight_predictor.evaluation.jobs import Jobs
 from jobsight_predictor.metrics import METRICS
 from jobsight_scheduler.workload.backtest_jobs import jobs_of_machines, jobs_of_trace
-from jobsight_scheduler.workload.swf import read_swf
+from jobsight_scheduler.workload.swf import Trace, read_swf
+from jobsight_server.accounting.amounts import utc_span
 from jobsight_server.command_line.answers import existing
-from jobsight_server.command_line.help_text import metric_name
+from jobsight_server.command_line.help_text import metric_name, read_by
 from jobsight_server.forecasts.workload import jobs_of_database
-from jobsight_server.storage.clusters import chosen
+from jobsight_server.queries.site_trace import site_trace
+from jobsight_server.storage.clusters import Part, chosen
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs as jobs_table
 
 _URLS = ("sqlite:", "postgresql:", "postgresql+psycopg:")
 _SQLITE = b"SQLite format 3\0"
+ALL = Part()
 
 
 def add_trace(parser: argparse.ArgumentParser) -> None:
-    """Add TRACE, ``--metric`` and ``--cluster``."""
+    """Add TRACE, ``--metric`` and the options of ``add_part``."""
     parser.add_argument(
         "trace",
         metavar="TRACE",
@@ -44,30 +47,85 @@ def add_trace(parser: argparse.ArgumentParser) -> None:
         metavar="METRIC",
         help=f"one of {', '.join(METRICS)}",
     )
-    parser.add_argument(
-        "--cluster", metavar="NAME", help="use only this cluster of a database (default: all clusters, as one site)"
-    )
+    add_part(parser)
 
 
-def read_jobs(trace: str, metric: str, cluster: str | None = None) -> Jobs:
+def add_part(parser: argparse._ActionsContainer) -> None:
+    """Add ``--cluster``, ``--since`` and ``--until``."""
+    parser.add_argument("--cluster", metavar="NAME", help="use only this cluster of a database (default: all)")
+    since = "only jobs that ended from then on: a date such as 2026-11-01, or a time such as 2026-11-01T08:30 (UTC)"
+    parser.add_argument("--since", type=read_by(utc_span), metavar="TIME", help=since)
+    until = "only jobs that ended before; a date includes its day"
+    parser.add_argument("--until", type=read_by(utc_span), metavar="TIME", help=until)
+
+
+def part_of(args: argparse.Namespace) -> Part:
+    """Return the chosen part.
+
+    Raises:
+        UserError: it ends before it begins.
+    """
+    if args.since is not None and args.until is not None and args.since[0] >= args.until[1]:
+        raise UserError("--since must not be after --until")
+    return Part(args.cluster, args.since and args.since[0], args.until and args.until[1])
+
+
+def read_jobs(trace: str, metric: str, part: Part = ALL) -> Jobs:
     """Return the jobs of ``trace`` with a value of ``metric``.
 
     Raises:
         UserError: the trace does not exist, is not a trace, or has no value of the metric.
     """
-    with explained(trace):
-        jobs = _read(trace, metric, cluster)
+    with open_trace(trace, part) as connection:
+        file = Path(trace)
+        if connection is not None:
+            jobs = jobs_of_database(connection, metric, part, trace.rpartition("/")[2])
+        elif file.name.removesuffix(".gz").endswith(".csv"):
+            jobs = jobs_of_machines(file, metric)
+        else:
+            jobs = jobs_of_trace(read_swf(file), metric, file.name)
     if not len(jobs):
         why = ", ".join(f"{reason.removeprefix(f'no {metric} value: ')} ({n:,})" for reason, n in jobs.skipped.items())
         raise UserError(f"{trace}: no job has a {metric} value: {why or 'there is none'}")
     return jobs
 
 
+def read_trace(trace: str, part: Part = ALL, *, one_cluster: bool = False) -> tuple[Trace, str]:
+    """Return the jobs of a file in the Standard Workload Format, or the finished ones of a database, and their name.
+
+    Raises:
+        UserError: it cannot be read, has no jobs, or has those of several clusters although ``one_cluster`` is wanted.
+    """
+    with open_trace(trace, part) as connection:
+        if connection is None:
+            return read_swf(Path(trace)), Path(trace).name
+        if one_cluster:
+            part = part._replace(cluster=cluster_of(connection, part))
+        return site_trace(connection, part), f"finished jobs of {part.cluster or 'all clusters'}"
+
+
+def cluster_of(connection: Connection, part: Part) -> str:
+    """Return the chosen cluster, or the only one with jobs.
+
+    Raises:
+        UserError: it has none, or several have.
+    """
+    return chosen(part.cluster, connection.scalars(select(jobs_table.c.cluster).distinct()).all(), "clusters with jobs")
+
+
 @contextmanager
-def explained(trace: str) -> Iterator[None]:
-    """Raise the errors of readers as ``UserError``, with what to do."""
+def open_trace(trace: str, part: Part = ALL) -> Iterator[Connection | None]:
+    """Yield a connection that reads ``trace`` if it is a Jobsight database, None if it is another file. Raise the
+    errors of readers as ``UserError``, with what to do.
+    """
     try:
-        yield
+        with _opened(trace) as connection:
+            if connection is not None and part.cluster is not None:
+                cluster_of(connection, part)
+            flags = [f"--{name} {value!r}" for name, value in zip(part._fields, part, strict=True) if value is not None]
+            if connection is None and flags:
+                raise UserError(f"{flags[0]}: {trace} is not a Jobsight database, so it has no clusters and no dates")
+            yield connection
     except UserError:
         raise
     except FileNotFoundError as error:
@@ -84,45 +142,15 @@ def explained(trace: str) -> Iterator[None]:
 
 
 @contextmanager
-def open_database_trace(trace: str, cluster: str | None = None) -> Iterator[Connection | None]:
-    """Yield a connection that reads ``trace`` if it is a Jobsight database, None if it is another file.
-
-    Raises:
-        DatabaseError: an unusable database.
-        UserError: ``cluster`` is one of a file.
-        OSError: the file cannot be read.
-    """
+def _opened(trace: str) -> Iterator[Connection | None]:
     url = trace
     if not trace.startswith(_URLS):
         if not _first_bytes(Path(trace)).startswith(_SQLITE):
-            if cluster is not None:
-                raise UserError(f"--cluster {cluster!r}: {trace} is not a Jobsight database, so it has no clusters")
             yield None
             return
         url = f"sqlite:///{trace}"
     with existing(argparse.Namespace(config=None, database=url), "read") as engine, engine.connect() as connection:
         yield connection
-
-
-def cluster_of(connection: Connection, cluster: str | None) -> str:
-    """Return ``cluster`` if it has jobs; with None, the only cluster with jobs.
-
-    Raises:
-        UserError: it has none, or several have.
-    """
-    return chosen(cluster, connection.scalars(select(jobs_table.c.cluster).distinct()).all(), "clusters with jobs")
-
-
-def _read(trace: str, metric: str, cluster: str | None) -> Jobs:
-    with open_database_trace(trace, cluster) as connection:
-        if connection is not None:
-            if cluster is not None:
-                cluster_of(connection, cluster)
-            return jobs_of_database(connection, metric, cluster, trace.rpartition("/")[2])
-    file = Path(trace)
-    if file.name.removesuffix(".gz").endswith(".csv"):
-        return jobs_of_machines(file, metric)
-    return jobs_of_trace(read_swf(file), metric, file.name)
 
 
 def _first_bytes(file: Path) -> bytes:

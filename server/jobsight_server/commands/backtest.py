@@ -15,7 +15,7 @@ from jobsight_predictor.evaluation.jobs import PROTOCOLS
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.question import OBJECTIVES
 from jobsight_server.command_line.help_text import fraction
-from jobsight_server.command_line.trace_argument import add_trace, read_jobs
+from jobsight_server.command_line.trace_argument import add_trace, part_of, read_jobs
 from jobsight_server.commands.backtest_report import show
 from jobsight_server.storage.errors import UserError
 
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         task = progress.add_task(f"reading {args.trace}", total=1.0)
         try:
             account = run_backtest(
-                read_jobs(args.trace, args.metric, args.cluster),
+                read_jobs(args.trace, args.metric, part_of(args)),
                 protocol=args.protocol,
                 group=args.group,
                 forecasters=tuple(dict.fromkeys(args.forecaster)),

@@ -1,4 +1,4 @@
-"""``jobsight export jobs``: finished jobs for DuckDB, Spark, Dask and pandas."""
+"""``jobsight export jobs``: finished jobs for DuckDB, Spark, Dask and pandas, and for simulators."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from jobsight_server.accounting.amounts import utc_span
+from jobsight_scheduler.workload.swf import write_swf
 from jobsight_server.command_line.answers import existing, whole_file
 from jobsight_server.command_line.arguments import add_settings
-from jobsight_server.command_line.help_text import read_by
+from jobsight_server.command_line.trace_argument import add_part, part_of
 from jobsight_server.queries.exported_jobs import JOB_COLUMNS, finished_jobs, write_csv
+from jobsight_server.queries.site_trace import site_trace
 from jobsight_server.storage.clusters import chosen, stored_clusters
 from jobsight_server.storage.errors import UserError
 
@@ -23,35 +24,33 @@ _ROWS = 100_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=("jobs",), help="their requests, use and forecasts")
-    parser.add_argument("file", type=Path, metavar="FILE", help="FILE.parquet or FILE.csv")
-    parser.add_argument("--cluster", metavar="NAME", help="only this cluster (default: all)")
-    since = "only jobs that ended from then on: a date such as 2026-11-01, or a time such as 2026-11-01T08:30 (UTC)"
-    parser.add_argument("--since", type=read_by(utc_span), metavar="TIME", help=since)
-    until = "only jobs that ended before; a date includes its day"
-    parser.add_argument("--until", type=read_by(utc_span), metavar="TIME", help=until)
+    parser.add_argument("file", type=Path, metavar="FILE", help="FILE.parquet, FILE.csv or FILE.swf")
+    add_part(parser)
     parser.add_argument("--replace", action="store_true", help="overwrite an existing file")
     add_settings(parser, "database")
 
 
 def run(args: argparse.Namespace) -> int:
     file: Path = args.file
-    if args.since is not None and args.until is not None and args.since[0] >= args.until[1]:
-        raise UserError("--since must not be after --until")
-    if file.suffix not in (".parquet", ".csv"):
-        raise UserError(f"{file}: name it FILE.parquet or FILE.csv")
+    part = part_of(args)
+    if file.suffix not in (".parquet", ".csv", ".swf"):
+        raise UserError(f"{file}: name it FILE.parquet, FILE.csv, or FILE.swf for simulators")
     if file.suffix == ".parquet":
         _pyarrow()  # before anything is written
     if file.exists() and not args.replace:
         raise UserError(f"{file} exists; give --replace to overwrite it")
-    since = None if args.since is None else args.since[0]
-    until = None if args.until is None else args.until[1]
     with existing(args, "read", acts_elsewhere=True) as engine:
         with engine.connect() as connection:
             if args.cluster is not None:
                 chosen(args.cluster, stored_clusters(connection), "known")
-        rows = finished_jobs(engine, args.cluster, since, until)
+            trace = site_trace(connection, part) if file.suffix == ".swf" else None
+        rows = finished_jobs(engine, part)
         with whole_file(file) as place, closing(rows):
-            count = (_parquet if file.suffix == ".parquet" else _csv)(place, rows)
+            if trace is not None:
+                write_swf(trace, place)
+                count = len(trace)
+            else:
+                count = (_parquet if file.suffix == ".parquet" else _csv)(place, rows)
     print(f"{count:,} jobs in {file}")
     return 0
 

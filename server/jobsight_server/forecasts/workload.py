@@ -15,6 +15,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.runs import ENDED
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, job_question
+from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.facts import facts_of
 from jobsight_server.storage.schema import job_nodes, jobs, profiles
@@ -27,8 +28,8 @@ _ASKED = (
 _OF_METRIC = ("value", "reason", "attribution", "shown_only", "lower_bound")
 
 
-def jobs_of_database(connection: Connection, metric: str, cluster: str | None, name: str) -> Jobs:
-    """Read the ended runs with a value of ``metric``, of one cluster, or of all as one site.
+def jobs_of_database(connection: Connection, metric: str, part: Part, name: str) -> Jobs:
+    """Read the ended runs of a part with a value of ``metric``, all clusters as one site.
 
     With all clusters, a user's name is ``cluster/user``, since one name may belong to different people. Omitted runs
     are counted by reason.
@@ -41,7 +42,7 @@ def jobs_of_database(connection: Connection, metric: str, cluster: str | None, n
     names = set(connection.scalars(select(job_nodes.c.node).distinct()))
     skipped: Counter[str] = Counter()
     kept: list[tuple[float, Any]] = []
-    for row in connection.execute(_query(metric, cluster)):
+    for row in connection.execute(_query(metric, part)):
         submitted = row.start if row.submitted is None else row.submitted
         reason = _unusable(row, submitted, metric)
         if reason is None:
@@ -65,14 +66,14 @@ def jobs_of_database(connection: Connection, metric: str, cluster: str | None, n
     )
 
 
-def _query(metric: str, cluster: str | None) -> Any:
+def _query(metric: str, part: Part) -> Any:
     is_measured = and_(profiles.c.run_id == jobs.c.id, profiles.c.metric == metric)
-    query = (
+    return (
         select(jobs, *_ASKED, *(profiles.c[name] for name in _OF_METRIC))
         .outerjoin(profiles, is_measured)
+        .where(*part.conditions)
         .order_by(jobs.c.id)
     )
-    return query if cluster is None else query.where(jobs.c.cluster == cluster)
 
 
 def _unusable(row: Any, submitted: float, metric: str) -> str | None:

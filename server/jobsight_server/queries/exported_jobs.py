@@ -10,6 +10,7 @@ from typing import Any, TextIO
 from sqlalchemy import Engine, select
 
 from jobsight_server.forecasts.reader import asked_for
+from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.schema import jobs, profiles
 
 _AT_ONCE = 1000
@@ -59,14 +60,9 @@ JOB_COLUMNS = {
 """Kind by name, as in docs/operate/operations.md."""
 
 
-def finished_jobs(
-    engine: Engine, cluster: str | None, since: float | None, until: float | None
-) -> Generator[dict[str, Any]]:
-    """Yield ended runs of ``cluster`` or of all, with ends from ``since`` to before ``until``, in order of storing."""
-    wanted = [jobs.c.state == "ended", jobs.c.end.is_not(None)]
-    wanted += [] if cluster is None else [jobs.c.cluster == cluster]
-    wanted += [] if since is None else [jobs.c.end >= since]
-    wanted += [] if until is None else [jobs.c.end < until]
+def finished_jobs(engine: Engine, part: Part) -> Generator[dict[str, Any]]:
+    """Yield the ended runs of this part, in order of storing."""
+    wanted = [jobs.c.state == "ended", jobs.c.end.is_not(None), *part.conditions]
     columns = [jobs.c.id, *(jobs.c[name] for name in _OF_RUN)]
     last = -1
     while True:

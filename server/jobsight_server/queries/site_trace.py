@@ -10,18 +10,20 @@ from sqlalchemy import Connection, func, select
 
 from jobsight_scheduler.workload.swf import FIELDS, UNKNOWN, Trace, user_line
 from jobsight_server.forecasts.request import job_question
+from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs
 
 SUBMITTED = func.coalesce(jobs.c.submitted, jobs.c.start)
 _AT_ONCE = 1000
+_COMPLETED, _FAILED = 1, 0
 
 
-def site_trace(connection: Connection, cluster: str | None) -> Trace:
-    """Return all ended runs of ``cluster``, or of all clusters, with known processors, in the order of submission.
+def site_trace(connection: Connection, part: Part) -> Trace:
+    """Return the ended runs of this part with known processors, in the order of submission.
 
     Names of users, applications and queues become numbers, in the order of appearance; the header names the users.
-    MaxProcs is the largest number of processors in use at once.
+    Clusters are partitions, numbered by name. MaxProcs is the largest number of processors in use at once.
 
     Raises:
         UserError: there are none.
@@ -29,34 +31,42 @@ def site_trace(connection: Connection, cluster: str | None) -> Trace:
     columns = (
         jobs.c.cluster, SUBMITTED.label("submitted"), jobs.c.start, jobs.c.end, jobs.c.processors, jobs.c.user,
         jobs.c.name, jobs.c.queue, jobs.c.used_cpu_s, jobs.c.used_memory_bytes, jobs.c.requested_memory_bytes,
-        jobs.c.requested_walltime_s, jobs.c.group,
+        jobs.c.requested_walltime_s, jobs.c.group, jobs.c.exit_status, jobs.c.failure, jobs.c.ended_abnormally,
     )  # fmt: skip
-    query = select(*columns).where(*ended(cluster)).order_by(SUBMITTED, jobs.c.id).execution_options(yield_per=_AT_ONCE)
+    query = select(*columns).where(*ended(part)).order_by(SUBMITTED, jobs.c.id).execution_options(yield_per=_AT_ONCE)
     numbers: dict[str, dict[tuple[str, str], int]] = {}
+    clusters = {name: number for number, name in enumerate(clusters_of(connection, part), 1)}
     cells = array("d")
     for job, row in enumerate(connection.execute(query), 1):
-        fields = _fields(row, numbers) | {"job": job}
+        fields = _fields(row, numbers) | {"job": job, "partition": clusters[row.cluster]}
         cells.extend(UNKNOWN if (value := fields.get(field)) is None else value for field in FIELDS)
     if not cells:
-        where = "the database" if cluster is None else f"cluster {cluster!r}"
-        raise UserError(f"{where} has no finished job with a known number of processors")
+        where = "the database" if part.cluster is None else f"cluster {part.cluster!r}"
+        when = "" if part.since is None and part.until is None else " in this time"
+        raise UserError(f"{where} has no finished job with a known number of processors{when}")
     table = np.frombuffer(cells).reshape(-1, len(FIELDS)).T.copy()
     found = dict(zip(FIELDS, table, strict=True))
-    found["submit_s"] -= found["submit_s"][0]
+    began = float(found["submit_s"][0])
+    found["submit_s"] -= began
     users = [user_line(number, name) for (_, name), number in numbers["user"].items()]
-    return Trace(found, [f"MaxProcs: {most_at_once(connection, cluster)}", *users])
+    return Trace(found, [f"UnixStartTime: {began:.0f}", f"MaxProcs: {most_at_once(connection, part)}", *users])
 
 
-def ended(cluster: str | None) -> tuple[Any, ...]:
-    """Select the runs of ``cluster``, or of all clusters, that can be simulated."""
-    here = () if cluster is None else (jobs.c.cluster == cluster,)
-    return (*here, jobs.c.state == "ended", jobs.c.end > jobs.c.start, jobs.c.processors > 0)
+def ended(part: Part) -> tuple[Any, ...]:
+    """Select the runs of this part that can be simulated."""
+    return (*part.conditions, jobs.c.state == "ended", jobs.c.end > jobs.c.start, jobs.c.processors > 0)
 
 
-def most_at_once(connection: Connection, cluster: str | None) -> int:
-    """Return the largest number of processors in use at once by finished jobs of ``cluster``, or of all clusters."""
-    begin = select(jobs.c.start.label("time"), jobs.c.processors.label("change")).where(*ended(cluster))
-    end = select(jobs.c.end, -jobs.c.processors).where(*ended(cluster))
+def clusters_of(connection: Connection, part: Part) -> list[str]:
+    """Return the clusters of these runs, sorted."""
+    query = select(jobs.c.cluster).where(*ended(part)).distinct().order_by(jobs.c.cluster)
+    return list(connection.scalars(query))
+
+
+def most_at_once(connection: Connection, part: Part) -> int:
+    """Return the largest number of processors in use at once by these runs."""
+    begin = select(jobs.c.start.label("time"), jobs.c.processors.label("change")).where(*ended(part))
+    end = select(jobs.c.end, -jobs.c.processors).where(*ended(part))
     changes = begin.union_all(end).subquery()
     most = used = 0
     # At one instant ends are first: others start on the processors they free.
@@ -70,6 +80,7 @@ def _fields(row: Any, numbers: dict[str, dict[tuple[str, str], int]]) -> dict[st
     """Return the fields of a run by their names in the format; None is unknown."""
     asked = (row.processors, row.requested_memory_bytes, row.requested_walltime_s)
     question = job_question(row.user, row.name, row.queue, *asked, row.group)
+    has_failed = bool(row.failure or row.ended_abnormally or row.exit_status)
 
     def number(kind: str, name: str | None) -> int | None:
         known = numbers.setdefault(kind, {})
@@ -85,6 +96,6 @@ def _fields(row: Any, numbers: dict[str, dict[tuple[str, str], int]]) -> dict[st
         "requested_processors": row.processors,
         "requested_s": question.requested_time_s,
         "requested_memory_kb": question.requested_memory_bytes and question.requested_memory_bytes / 1024.0,
-        "status": 1,
+        "status": _FAILED if has_failed else _COMPLETED,
         **{kind: number(kind, getattr(question, kind)) for kind in ("user", "group", "application", "queue")},
     }

@@ -1,4 +1,5 @@
-"""The known clusters: those declared in the settings, and those in the database, and the memory of their nodes.
+"""The known clusters: those declared in the settings, and those in the database, the memory of their nodes, and a
+chosen part of their jobs.
 
 An administrator accepted the clusters in a database of an earlier release, so they count as declared.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from sqlalchemy import Column, Connection, Engine, func, select
 
@@ -16,6 +18,21 @@ from jobsight_server.storage.schema import jobs, nodes
 
 _KEEP_S = 1.0
 _LISTED = 20
+
+
+class Part(NamedTuple):
+    """The jobs of ``cluster``, or of all, that ended from ``since`` to before ``until``; UTC epoch seconds."""
+
+    cluster: str | None = None
+    since: float | None = None
+    until: float | None = None
+
+    @property
+    def conditions(self) -> list[Any]:
+        """The conditions of a query of ``jobs``."""
+        wanted = [] if self.cluster is None else [jobs.c.cluster == self.cluster]
+        wanted += [] if self.since is None else [jobs.c.end >= self.since]
+        return wanted + ([] if self.until is None else [jobs.c.end < self.until])
 
 
 def stored_clusters(connection: Connection) -> set[str]:

@@ -18,6 +18,7 @@ from tests import make
 
 from jobsight_server import cli
 from jobsight_server.forecasts.workload import jobs_of_database
+from jobsight_server.storage.clusters import Part
 
 FIVE = ("history", "sliding-window", "weighted", "locality", "exponential")
 
@@ -145,9 +146,9 @@ def test_jobs_of_a_database(engine: Engine, database_url: str, capsys: pytest.Ca
     ]
     store(engine, runs)
     with engine.connect() as connection:
-        both = jobs_of_database(connection, "memory", None, "db")
-        one = jobs_of_database(connection, "memory", "alpha", "db")
-        none = jobs_of_database(connection, "cpu", None, "db")
+        both = jobs_of_database(connection, "memory", Part(), "db")
+        one = jobs_of_database(connection, "memory", Part("alpha"), "db")
+        none = jobs_of_database(connection, "cpu", Part(), "db")
     assert both.submitted.tolist() == [0.0, 50.0, 105.0]
     assert both.ended.tolist() == [60.0, 260.0, 160.0]
     assert both.seconds.tolist() == [50.0, 210.0, 50.0]

@@ -10,6 +10,7 @@ from jobsight_server.forecasts import AnswerReader, ForecastConfig, history, reb
 from jobsight_server.forecasts.workload import jobs_of_database
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.queries.job_detail import job_detail
+from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import model_state, pending_forecasts, series
 
@@ -53,7 +54,7 @@ def test_apportioned_values_are_shown_with_their_label_and_not_learned(site: Any
     with site.engine.connect() as connection:
         given = history(connection, "alpha", "silent", 10)["bandwidth"]
         counts = read_event_counts(connection)
-        workload = jobs_of_database(connection, "bandwidth", None, "site")
+        workload = jobs_of_database(connection, "bandwidth", Part(), "site")
         detail = job_detail(connection, AnswerReader(site.engine, ForecastConfig()), "alpha", "2.s", 1e9)
     assert (given.n, given.job_id, given.shown_only, given.lower_bounds) == (1, ["3.s"], 1, 0)
     assert counts["profiles_shown_only", "bandwidth: apportioned"] == 2

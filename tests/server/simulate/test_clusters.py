@@ -62,7 +62,7 @@ def test_options_that_do_not_go_together_are_refused(trace: Path, capsys: pytest
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     known = set(vars(parser.parse_args([])))
-    assert set().union(*command.OPTIONS_OF.values()) | {"trace", "load", "json"} == known
+    assert set().union(*command.OPTIONS_OF.values()) | command.EVERYWHERE == known
     for options, message in (
         (["--uplink", "1M"], "--uplink does not go with one machine, but with --clusters or --clusters on a database"),
         (["--classes", "4x32M"], "--classes does not go with one machine, but with --memory"),

@@ -13,6 +13,7 @@ from jobsight_scheduler.coallocation.compared import variation
 from jobsight_server.cli import main
 from jobsight_server.commands.simulate.clusters_of_site import site_jobs
 from jobsight_server.storage import schema
+from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.systems.migrate import upgrade
 
@@ -89,7 +90,7 @@ def test_asking_again_is_one_more_placement(tmp_path: Path, capsys: pytest.Captu
 def test_jobs_that_were_not_measured_are_known_as_such(tmp_path: Path) -> None:
     engine = open_engine(f"sqlite:///{site(tmp_path, jobs=200, measured=0.5)}", "read")
     with engine.connect() as connection:
-        found = site_jobs(connection)
+        found = site_jobs(connection, Part())
     assert 60 < np.isnan(found.bandwidth_bps).sum() < 140
     assert {question.user for question in found.questions} == {f"{user}" for user in range(1, 17)}
     assert (np.diff(found.trace["submit_s"]) >= 0.0).all()

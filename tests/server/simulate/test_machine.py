@@ -19,8 +19,10 @@ from tests import make
 
 from jobsight_scheduler.workload.swf import FIELDS
 from jobsight_server.cli import main
+from jobsight_server.command_line.trace_argument import read_trace
 from jobsight_server.queries.site_trace import site_trace
 from jobsight_server.storage import schema
+from jobsight_server.storage.clusters import Part
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -117,7 +119,7 @@ def test_bad_input_is_named(
 
 
 def test_the_finished_jobs_of_a_site(
-    engine: Engine, database_url: str, simulate: Command, capsys: pytest.CaptureFixture[str]
+    engine: Engine, database_url: str, simulate: Command, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """Worked out by hand: 1 and 2 ran side by side, so the machine has 6; 3 was submitted first and waited."""
     rows = [
@@ -133,12 +135,12 @@ def test_the_finished_jobs_of_a_site(
         for row in rows:
             state = "running" if row["end"] is None else "ended"
             connection.execute(insert(schema.jobs).values(given | row | {"state": state}))
-        found = site_trace(connection, "c")
-    assert found.header == ["MaxProcs: 6", "UserName 1: u", "UserName 2: %3Cb%3E%20%5Bred%5D"]
+        found = site_trace(connection, Part("c"))
+    assert found.header == ["UnixStartTime: 90", "MaxProcs: 6", "UserName 1: u", "UserName 2: %3Cb%3E%20%5Bred%5D"]
     assert np.stack([found[field] for field in FIELDS], axis=1).tolist() == [
-        [1, 0, 110, 30, 6, -1, -1, 6, 150, 512, 1, 1, -1, 1, 1, -1, -1, -1],
-        [2, 10, 0, 100, 4, -1, -1, 4, 150, 768, 1, 2, -1, 1, 1, -1, -1, -1],
-        [3, 20.5, 10, 79.5, 2, -1, -1, 2, 150, 1536, 1, 1, -1, 1, 1, -1, -1, -1],
+        [1, 0, 110, 30, 6, -1, -1, 6, 150, 512, 1, 1, -1, 1, 1, 1, -1, -1],
+        [2, 10, 0, 100, 4, -1, -1, 4, 150, 768, 1, 2, -1, 1, 1, 1, -1, -1],
+        [3, 20.5, 10, 79.5, 2, -1, -1, 2, 150, 1536, 1, 1, -1, 1, 1, 1, -1, -1],
     ]
     for cluster in ((), ("--cluster", "c")):
         figures = simulate(database_url, *cluster, "--policy", "fcfs", "--validate")
@@ -146,6 +148,15 @@ def test_the_finished_jobs_of_a_site(
         assert (figures["trace"], figures["processors"], figures["broken_rules"]) == ("finished jobs of c", 6, 0)
         assert figures["mean_wait_s"] == pytest.approx((0 + 20 + 9.5) / 3)
         assert {user: of_user["jobs"] for user, of_user in figures["by_user"].items()} == {"u": 2, "<b> [red]": 1}
+    assert main(["export", "jobs", str(tmp_path / "c.swf"), "--cluster", "c", "--database", database_url]) == 0
+    capsys.readouterr()
+    written = simulate(tmp_path / "c.swf", "--policy", "fcfs")
+    assert all(written[name] == figures[name] for name in ("by_user", "by_size", "makespan_s"))
+    assert simulate(database_url, "--policy", "fcfs", "--since", "1970-01-01T00:03:21Z")["jobs"] == 1
+    for trace in (database_url, tmp_path / "c.swf"):  # the papers read both, whole processors or not
+        assert len(read_trace(str(trace))[0]) == 3
+    assert main(["simulate", str(tmp_path / "c.swf"), "--since", "2026-11-01"]) == 1
+    assert "c.swf is not a Jobsight database, so it has no clusters and no dates" in capsys.readouterr().err
     assert main(["simulate", database_url, "--policy", "fcfs"]) == 0
     assert re.search(r"^ <b> \[red\] +1 ", capsys.readouterr().out, re.MULTILINE)
 

@@ -22,9 +22,10 @@ from jobsight_scheduler.workload.canonical import canonical, questions_of, scale
 from jobsight_scheduler.workload.swf import Trace
 from jobsight_server.accounting.amounts import percent
 from jobsight_server.command_line.tables import table_of
-from jobsight_server.command_line.trace_argument import open_database_trace
+from jobsight_server.command_line.trace_argument import open_trace, part_of
 from jobsight_server.commands.simulate.clusters import clusters_with
-from jobsight_server.queries.site_trace import SUBMITTED, ended, most_at_once, site_trace
+from jobsight_server.queries.site_trace import SUBMITTED, clusters_of, ended, most_at_once, site_trace
+from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs as runs
 from jobsight_server.storage.schema import profiles
@@ -51,9 +52,10 @@ class SiteJobs:
 
 
 def run(args: argparse.Namespace) -> int:
-    with open_database_trace(args.trace) as connection:
+    part = part_of(args)
+    with open_trace(args.trace, part) as connection:
         assert connection is not None  # known to the caller
-        site = site_jobs(connection)
+        site = site_jobs(connection, part)
     try:
         sizes = args.clusters or tuple(site.clusters.values())
         if len(sizes) < 2:
@@ -159,25 +161,25 @@ def _factor(value: float | None) -> str:
     return "unknown" if value is None else f"{value:.2g}"
 
 
-def site_jobs(connection: Connection) -> SiteJobs:
-    """Return the jobs of all clusters of the database, as one site.
+def site_jobs(connection: Connection, part: Part) -> SiteJobs:
+    """Return the jobs of a part of the database, all clusters as one site.
 
     Raises:
         UserError: no job has ended, or none has a known bandwidth.
     """
-    trace = site_trace(connection, None)
-    bandwidth, busy = (_measured(connection, metric) for metric in ("bandwidth", "cpu"))
+    trace = site_trace(connection, part)
+    bandwidth, busy = (_measured(connection, part, metric) for metric in ("bandwidth", "cpu"))
     if np.isnan(bandwidth).all():
         raise UserError(f"none of the {len(trace):,} finished jobs has a measured bandwidth: are agents running?")
     # A job that ran longer than it requested was not cut off there.
     trace.columns["requested_s"] = np.maximum(trace["requested_s"], trace["run_s"])
-    names = connection.scalars(select(runs.c.cluster).where(*ended(None)).distinct().order_by(runs.c.cluster)).all()
-    clusters = {name: most_at_once(connection, name) for name in names}
+    names = clusters_of(connection, part)
+    clusters = {name: most_at_once(connection, part._replace(cluster=name)) for name in names}
     return SiteJobs(trace, questions_of(trace, np.arange(len(trace))), bandwidth, busy, clusters)
 
 
-def _measured(connection: Connection, metric: str) -> Floats:
+def _measured(connection: Connection, part: Part, metric: str) -> Floats:
     """Return a value for each job of the trace, NaN where it was not measured."""
     known = and_(profiles.c.run_id == runs.c.id, profiles.c.metric == metric)
-    query = select(profiles.c.value).select_from(runs.outerjoin(profiles, known)).where(*ended(None))
+    query = select(profiles.c.value).select_from(runs.outerjoin(profiles, known)).where(*ended(part))
     return np.array(connection.scalars(query.order_by(SUBMITTED, runs.c.id)).all(), dtype=np.float64)  # None is NaN

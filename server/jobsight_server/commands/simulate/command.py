@@ -15,6 +15,7 @@ from jobsight_scheduler.policies import POLICIES, PriorityWeights
 from jobsight_scheduler.prediction import PREDICTORS
 from jobsight_scheduler.table import SCHEDULE
 from jobsight_scheduler.workload.canonical import LARGEST_MACHINE
+from jobsight_server.command_line.trace_argument import add_part, open_trace
 from jobsight_server.storage.errors import UserError
 
 CLUSTERS_AT_MOST = 1000
@@ -28,14 +29,15 @@ _OUTPUT = {"validate", "schedule_out", "jobs_out", "plot"}
 _SPREADING = {"placement", "bandwidth", "constant", "seed"}
 OPTIONS_OF = {
     "one machine": {
-        *("cluster", "processors", "policy", "priority", "predictor", "ask_again", "against"),
+        *("processors", "policy", "priority", "predictor", "ask_again", "against"),
         *(_SYNTHETIC | _OUTPUT),
     },
     "--clusters": {"clusters", "uplink", "half", "ask_again", *(_SPREADING | _SYNTHETIC | _OUTPUT)},
     "--clusters on a database": {"clusters", "uplink", "half", "ask_again"},
-    "--memory": {"cluster", "memory", "classes", "policy", "estimators", "workers", "ask_again"},
+    "--memory": {"memory", "classes", "policy", "estimators", "workers", "ask_again"},
 }
-"""Options of each simulation, besides ``trace``, ``load`` and ``json``."""
+"""Options of each simulation, besides those of all."""
+EVERYWHERE = {"trace", "cluster", "since", "until", "load", "json"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="jobs in Standard Workload Format (plain or .gz), or a Jobsight database (file or URL), whose finished "
         "jobs are taken; omit with --synthetic",
     )
-    parser.add_argument("--cluster", metavar="NAME", help="cluster of a database (default: the only one)")
+    add_part(parser)
     parser.add_argument(
         "--load",
         type=float,
@@ -72,13 +74,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from jobsight_server.commands.simulate import clusters, clusters_of_site, machine, memory
-    from jobsight_server.commands.simulate.workload import is_database
 
     if args.memory:
         simulation, begin = "--memory", memory.run
     elif args.clusters is None:
         simulation, begin = "one machine", machine.run
-    elif args.trace is not None and is_database(args.trace):
+    elif args.trace is not None and _is_database(args.trace):
         simulation, begin = "--clusters on a database", clusters_of_site.run
     else:
         simulation, begin = "--clusters", clusters.run
@@ -86,13 +87,17 @@ def run(args: argparse.Namespace) -> int:
     return begin(args)
 
 
+def _is_database(trace: str) -> bool:
+    with open_trace(trace) as connection:
+        return connection is not None
+
+
 def _require_fit(args: argparse.Namespace, simulation: str) -> None:
     """Raises: UserError: an option belongs to another simulation."""
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    everywhere = {"trace", "load", "json"}
     for name, default in vars(parser.parse_args([])).items():
-        if name not in OPTIONS_OF[simulation] | everywhere and getattr(args, name) != default:
+        if name not in OPTIONS_OF[simulation] | EVERYWHERE and getattr(args, name) != default:
             others = " or ".join(other for other, options in OPTIONS_OF.items() if name in options)
             option = f"--{name.replace('_', '-')}"
             raise UserError(f"{option} does not go with {simulation}, but with {others}: leave out one of them")

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -25,8 +24,8 @@ from jobsight_scheduler.policies.base import QueueTooLongError
 from jobsight_scheduler.workload.canonical import offered_load
 from jobsight_server.accounting.amounts import percent
 from jobsight_server.command_line.tables import table_of
+from jobsight_server.command_line.trace_argument import cluster_of, open_trace, part_of, read_trace
 from jobsight_server.command_line.workers import in_processes, watched
-from jobsight_server.commands.simulate.workload import open_site, read_trace
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import nodes
 
@@ -64,13 +63,14 @@ def _jobs_and_nodes(args: argparse.Namespace) -> tuple[MemoryJobs, str]:
     """
     if args.trace is None:
         raise UserError("--memory: give a trace of the Standard Workload Format, or a database")
-    with open_site(args.trace, args.cluster) as site:
-        classes = args.classes or (site and node_classes(*site))
-        if not classes:
-            raise UserError(f"{args.trace} has no nodes: give --classes, such as 512x32M,512x24M")
-        trace, file = read_trace(site, Path(args.trace))
+    part = part_of(args)
+    with open_trace(args.trace, part) as connection:
+        classes = args.classes or (connection and node_classes(connection, cluster_of(connection, part)))
+    if not classes:
+        raise UserError(f"{args.trace} has no nodes: give --classes, such as 512x32M,512x24M")
+    trace, name = read_trace(args.trace, part, one_cluster=True)
     try:
-        return jobs_on(trace, classes, file.name), classes
+        return jobs_on(trace, classes, name), classes
     except ValueError as error:
         raise UserError(str(error)) from error
 

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-from sqlalchemy import Connection
 
 from jobsight_scheduler.workload.canonical import Workload, canonical, scaled_to
 from jobsight_scheduler.workload.lublin import lublin
-from jobsight_scheduler.workload.swf import Trace, read_swf, write_swf
-from jobsight_server.command_line.trace_argument import cluster_of, explained, open_database_trace
-from jobsight_server.queries.site_trace import site_trace
+from jobsight_scheduler.workload.swf import Trace, write_swf
+from jobsight_server.command_line.trace_argument import part_of, read_trace
 from jobsight_server.storage.errors import UserError
 
 
@@ -37,15 +31,14 @@ def read_workload(args: argparse.Namespace, processors: int | None) -> MachineWo
         UserError: no such trace, none of its jobs can run, or an impossible load.
     """
     if args.trace is None:
-        trace, file = _generated(args, processors), Path(f"synthetic-{args.synthetic}")
+        trace, name = _generated(args, processors), f"synthetic-{args.synthetic}"
     elif args.synthetic or args.workload_out:
         raise UserError(f"{args.trace}: a trace was given; leave it out, or leave out --synthetic and --workload-out")
     else:
-        with open_site(args.trace, args.cluster) as site:
-            trace, file = read_trace(site, Path(args.trace))
+        trace, name = read_trace(args.trace, part_of(args), one_cluster=True)
     capacity = trace.max_processors if processors is None else processors
     if capacity is None:
-        raise UserError(f"{file} has no MaxProcs in its header: give --processors")
+        raise UserError(f"{name} has no MaxProcs in its header: give --processors")
     try:
         workload = canonical(trace, capacity)
         if not len(workload):
@@ -54,41 +47,8 @@ def read_workload(args: argparse.Namespace, processors: int | None) -> MachineWo
         if args.load is not None:
             workload = scaled_to(workload, capacity, args.load)
     except ValueError as error:
-        raise UserError(f"{file}: {error}") from error
-    return MachineWorkload(file.name, trace, workload, capacity)
-
-
-def read_trace(site: tuple[Connection, str] | None, file: Path) -> tuple[Trace, Path]:
-    """Return the finished jobs of a cluster, or those of ``file``, and what to call them.
-
-    Raises:
-        UserError: there are none.
-    """
-    if site is None:
-        with explained(str(file)):
-            return read_swf(file), file
-    return site_trace(*site), Path(f"finished jobs of {site[1]}")
-
-
-@contextmanager
-def open_site(trace: str, cluster: str | None) -> Iterator[tuple[Connection, str] | None]:
-    """Yield a connection to ``trace`` if it is a Jobsight database, and the chosen cluster; None for a file.
-
-    Raises:
-        UserError: it cannot be read, or there is no such cluster.
-    """
-    with explained(trace), open_database_trace(trace, cluster) as connection:
-        yield None if connection is None else (connection, cluster_of(connection, cluster))
-
-
-def is_database(trace: str) -> bool:
-    """Return whether ``trace`` is a Jobsight database.
-
-    Raises:
-        UserError: it cannot be read.
-    """
-    with explained(trace), open_database_trace(trace) as connection:
-        return connection is not None
+        raise UserError(f"{name}: {error}") from error
+    return MachineWorkload(name, trace, workload, capacity)
 
 
 def _generated(args: argparse.Namespace, processors: int | None) -> Trace:
