@@ -80,7 +80,7 @@ BATCHES = 50
 RESAMPLES = 4000
 
 
-def differences(ours: JobTable, other: JobTable) -> dict[str, list[float]]:
+def differences(ours: JobTable, other: JobTable) -> dict[str, list[float | None]]:
     """Return the paired differences of wait, turnaround and bounded slowdown, ``other`` minus ``ours``, by
     ``difference_wait_s`` and so on: each its mean, and the ends of its 95 % confidence interval.
 
@@ -97,7 +97,21 @@ def differences(ours: JobTable, other: JobTable) -> dict[str, list[float]]:
     return {f"difference_{name}": paired(values) for name, values in columns.items()}
 
 
-def paired(values: Floats) -> list[float]:
+def resampled(values: Floats, group: NDArray[np.int64], per: Floats | None = None) -> list[float | None]:
+    """Return the mean of ``values``, shape (n,), or their sum by that of ``per``, and the ends of its 95 % confidence
+    interval. Whole groups are resampled (bootstrap): what happens within one is not independent. None for 0 by 0.
+    """
+    sums, counts = np.bincount(group, values), np.bincount(group, per)
+    if not counts.sum():
+        return [None, None, None]
+    drawn = np.random.default_rng(0).integers(0, len(sums), (RESAMPLES, len(sums)))
+    below = counts[drawn].sum(axis=1)
+    means = sums[drawn].sum(axis=1)[below > 0.0] / below[below > 0.0]
+    low, high = np.quantile(means, (0.025, 0.975))
+    return [float(sums.sum() / counts.sum()), float(low), float(high)]
+
+
+def paired(values: Floats) -> list[float | None]:
     """Return the mean of differences in order of time, shape (n,), and the ends of its 95 % confidence interval.
 
     Jobs that queue together wait together, so single jobs are not independent observations: the jobs are cut into 50
@@ -105,8 +119,4 @@ def paired(values: Floats) -> list[float]:
     every few months, make a difference less certain than the interval shows.
     """
     batches = np.array_split(values, min(BATCHES, len(values)))
-    sums, counts = np.array([batch.sum() for batch in batches]), np.array([len(batch) for batch in batches])
-    drawn = np.random.default_rng(0).integers(0, len(batches), (RESAMPLES, len(batches)))
-    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
-    low, high = np.quantile(means, (0.025, 0.975))
-    return [float(values.mean()), float(low), float(high)]
+    return resampled(values, np.repeat(np.arange(len(batches)), [len(batch) for batch in batches]))

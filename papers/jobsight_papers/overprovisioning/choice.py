@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
+from jobsight_papers.overprovisioning.cluster.cases import MemoryCase
 from jobsight_papers.overprovisioning.source import JobSource, jobs_of
 from jobsight_predictor.question import FIELDS
-from jobsight_scheduler.memory.cases import MemoryCase
 
 ALPHAS = (1.1, 1.2, 1.5, 2.0, 4.0, 10.0)
 BETAS = (0.0, 0.5, 0.9)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jobsight_papers.overprovisioning.cluster.cases import MemoryCase
+from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs
+from jobsight_papers.overprovisioning.cluster.nodes import MIB, NodeClass
 from jobsight_papers.overprovisioning.results import helped_processors
-from jobsight_scheduler.memory.cases import MemoryCase
-from jobsight_scheduler.memory.jobs import MemoryJobs
-from jobsight_scheduler.memory.nodes import MIB, NodeClass
 
 
 @dataclass(frozen=True, slots=True)

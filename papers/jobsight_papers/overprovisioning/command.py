@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from jobsight_papers.overprovisioning.choice import field_sets, ranked, step_cases
+from jobsight_papers.overprovisioning.cluster.cases import MemoryCase
+from jobsight_papers.overprovisioning.cluster.nodes import MIB, parse_classes
+from jobsight_papers.overprovisioning.cluster.simulation import MEMORY_POLICIES
 from jobsight_papers.overprovisioning.estimators import PAPER_VARIANTS
 from jobsight_papers.overprovisioning.fill_orders import ORDERS
 from jobsight_papers.overprovisioning.groups import SIMILARITY_RANGE, cycles, example_group, similarity
@@ -27,9 +30,6 @@ from jobsight_papers.overprovisioning.source import JobSource, jobs_of, run_on, 
 from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
 from jobsight_predictor.estimators.base import SIMILAR
 from jobsight_predictor.question import FIELDS
-from jobsight_scheduler.memory.cases import MemoryCase
-from jobsight_scheduler.memory.nodes import MIB, parse_classes
-from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
 from jobsight_scheduler.policies.base import QueueTooLongError
 from jobsight_scheduler.workload.canonical import LOAD_AT_MOST, offered_load
 from jobsight_server.storage.errors import UserError

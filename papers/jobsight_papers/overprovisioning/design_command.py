@@ -10,14 +10,14 @@ from typing import Any
 
 from rich.console import Console
 
+from jobsight_papers.overprovisioning.cluster.cases import VARIANTS, MemoryCase
+from jobsight_papers.overprovisioning.cluster.nodes import MIB, NodeClass, parse_classes
+from jobsight_papers.overprovisioning.cluster.simulation import MEMORY_POLICIES
 from jobsight_papers.overprovisioning.cluster_design import Prices, designs, verifying_case
 from jobsight_papers.overprovisioning.command import trace_file
 from jobsight_papers.overprovisioning.runs import SATURATED
 from jobsight_papers.overprovisioning.source import JobSource, jobs_of, run_on
 from jobsight_papers.runner import add_run_arguments, check_run, run_all, table_of
-from jobsight_scheduler.memory.cases import VARIANTS, MemoryCase
-from jobsight_scheduler.memory.nodes import MIB, NodeClass, parse_classes
-from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
 from jobsight_scheduler.workload.canonical import LOAD_AT_MOST, offered_load
 from jobsight_server.accounting.amounts import percent
 from jobsight_server.storage.errors import UserError

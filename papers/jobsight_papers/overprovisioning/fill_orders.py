@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobsight_scheduler.memory.nodes import Choose, Taken, in_turn, smallest_fit
+from jobsight_papers.overprovisioning.cluster.nodes import Choose, Taken, in_turn, smallest_fit
 
 
 def largest_first(free: Sequence[int], needed: int, count: int) -> Taken:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from rich.console import Console
 
 from jobsight_papers.runner import table_of
 from jobsight_server.accounting.amounts import percent
-from jobsight_server.commands.simulate.memory import show as show_rows
 
 Row = Mapping[str, Any]
 
@@ -17,7 +17,7 @@ Row = Mapping[str, Any]
 def show(account: Mapping[str, Any], console: Console) -> None:
     """Show the runs by cluster, order and load, and the similarity groups."""
     _groups(account, console)
-    show_rows(account["rows"], console)
+    _rows(account["rows"], console)
     if fit := account["figure_8_fit"]:
         console.print(f"Gain against the processors of the jobs that are helped, 16 to 28 MB: R2 {fit['r2']:.2f}.")
     for delay in account["failure_delay"]:
@@ -30,6 +30,34 @@ def show(account: Mapping[str, Any], console: Console) -> None:
         _ranked(account["steps"], ("alpha", "beta", "retry"), "Steps of successive approximation", console)
     if "group_fields" in account:
         _ranked(account["group_fields"][:10], ("fields", "groups"), "Fields that similar jobs share", console)
+
+
+def _rows(rows: Sequence[Row], console: Console) -> None:
+    """Show the runs by nodes, fill order and policy."""
+    without = {_machine_of(row): row["utilisation"] for row in rows if row["estimator"] == "none"}
+    for machine, same in groupby(rows, key=lambda row: _machine_of(row)[:3]):
+        table = table_of(", ".join(machine), "estimator", "load", "use", "gain", "failed", "lowered", "wait")
+        for row in same:
+            beside = without.get(_machine_of(row)) if row["estimator"] != "none" else None
+            table.add_row(
+                row["estimator"],
+                f"{row['load']:g}",
+                percent(row["utilisation"], 1),
+                f"{row['utilisation'] / beside:.2f}" if beside else "",
+                percent(row["failed_share"], 2),
+                percent(row["lowered_share"], 1),
+                f"{row['mean_wait_s'] / 3600.0:,.1f}",
+            )
+        console.print(table)
+    console.print(
+        "use: utilisation; gain: of utilisation, over no estimation; failed: of attempts, for want of memory; lowered: "
+        "jobs that finished on less than they requested; wait: mean wait in hours."
+    )
+
+
+def _machine_of(row: Row) -> tuple[Any, ...]:
+    """Return the key of runs that are compared with one another."""
+    return row["classes"], row["order"], row["policy"], row["load"]
 
 
 def _groups(account: Mapping[str, Any], console: Console) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_scheduler.memory.jobs import MemoryJobs
-from jobsight_scheduler.memory.nodes import MIB
+from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs
+from jobsight_papers.overprovisioning.cluster.nodes import MIB
 
 FIT_FROM_MB, FIT_TO_MB = 16.0, 28.0
 

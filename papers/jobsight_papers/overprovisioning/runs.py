@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from jobsight_papers.overprovisioning.cluster.cases import MemoryCase
+from jobsight_papers.overprovisioning.cluster.nodes import MIB, parse_classes
 from jobsight_papers.overprovisioning.estimators import PAPER_VARIANTS
 from jobsight_papers.overprovisioning.fill_orders import ORDERS
-from jobsight_scheduler.memory.cases import MemoryCase
-from jobsight_scheduler.memory.nodes import MIB, parse_classes
 
 CLASSES = "512x32M,512x24M"
 SECOND_MB = 24.0

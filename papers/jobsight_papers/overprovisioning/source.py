@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from jobsight_papers.overprovisioning.cluster.cases import MemoryCase, run_case
+from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs, jobs_on, numbered
+from jobsight_papers.overprovisioning.cluster.nodes import MIB, parse_classes
 from jobsight_papers.overprovisioning.estimators import PAPER_VARIANTS
 from jobsight_papers.overprovisioning.fill_orders import ORDERS
 from jobsight_predictor.estimators.base import SIMILAR
-from jobsight_scheduler.memory.cases import MemoryCase, run_case
-from jobsight_scheduler.memory.jobs import MemoryJobs, jobs_on, numbered
-from jobsight_scheduler.memory.nodes import MIB, parse_classes
 from jobsight_scheduler.workload.swf import Trace
 from jobsight_server.command_line.trace_argument import read_trace
 

@@ -50,6 +50,9 @@ class EasyPlus(Easy):
     def submitted(self, now: float, job: int) -> Sequence[int]:
         self.predicted_s[job] = expected_run_s(self.run_times.forecast(job), self.estimate_s[job])
         self.machine.expire(now)
+        if job in self.backfilled:  # submitted again: its old place has not come up yet
+            self.backfilled.remove(job)
+            self.order.remove(job)
         self.queue.add(job)
         self.order.append(job)
         return self._pass(now)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from jobsight_papers.overprovisioning.cluster.cases import VARIANTS, EstimatorVariant
 from jobsight_papers.overprovisioning.estimators.last_instance import LastInstance
 from jobsight_papers.overprovisioning.estimators.regression import Regression
 from jobsight_papers.overprovisioning.estimators.reinforcement import Reinforcement
 from jobsight_papers.overprovisioning.estimators.robust_search import RobustSearch
-from jobsight_scheduler.memory.cases import VARIANTS, EstimatorVariant
 
 PAPER_VARIANTS: dict[str, EstimatorVariant] = {
     "none": VARIANTS["none"],

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from jobsight_scheduler.coallocation.bandwidth_sources import CONSTANT_BPS, SOURCES
 from jobsight_scheduler.coallocation.placement import PLACEMENTS
-from jobsight_scheduler.memory.cases import VARIANTS
-from jobsight_scheduler.memory.simulation import MEMORY_POLICIES
 from jobsight_scheduler.policies import POLICIES, PriorityWeights
 from jobsight_scheduler.prediction import PREDICTORS
 from jobsight_scheduler.table import SCHEDULE
@@ -29,15 +27,15 @@ _OUTPUT = {"validate", "schedule_out", "jobs_out", "plot"}
 _SPREADING = {"placement", "bandwidth", "constant", "seed"}
 OPTIONS_OF = {
     "one machine": {
-        *("processors", "policy", "priority", "predictor", "ask_again", "against"),
+        *("load", "processors", "policy", "priority", "predictor", "ask_again", "against"),
         *(_SYNTHETIC | _OUTPUT),
     },
-    "--clusters": {"clusters", "uplink", "half", "ask_again", *(_SPREADING | _SYNTHETIC | _OUTPUT)},
-    "--clusters on a database": {"clusters", "uplink", "half", "ask_again"},
-    "--memory": {"memory", "classes", "policy", "estimators", "workers", "ask_again"},
+    "--clusters": {"load", "clusters", "uplink", "half", "ask_again", *(_SPREADING | _SYNTHETIC | _OUTPUT)},
+    "--clusters on a database": {"load", "clusters", "uplink", "half", "ask_again"},
+    "--memory": {"memory", "classes", "plot"},
 }
 """Options of each simulation, besides those of all."""
-EVERYWHERE = {"trace", "cluster", "since", "until", "load", "json"}
+EVERYWHERE = {"trace", "cluster", "since", "until", "json"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,17 +71,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from jobsight_server.commands.simulate import clusters, clusters_of_site, machine, memory
+    from jobsight_server.commands.simulate import clusters, clusters_of_site, machine, site
 
-    if args.memory:
-        simulation, begin = "--memory", memory.run
-    elif args.clusters is None:
-        simulation, begin = "one machine", machine.run
-    elif args.trace is not None and _is_database(args.trace):
-        simulation, begin = "--clusters on a database", clusters_of_site.run
+    given = _given(args)
+    is_database = args.trace is not None and not args.synthetic and _is_database(args.trace)
+    if args.memory or (is_database and given <= OPTIONS_OF["--memory"] | EVERYWHERE):
+        simulation, begin = "--memory", site.run
+    elif args.clusters is not None:
+        simulation, begin = "--clusters", clusters_of_site.run if is_database else clusters.run
     else:
-        simulation, begin = "--clusters", clusters.run
-    _require_fit(args, simulation)
+        simulation, begin = "one machine", machine.run
+    if simulation == "--clusters" and is_database:
+        simulation = "--clusters on a database"
+    for name in given - OPTIONS_OF[simulation] - EVERYWHERE:
+        others = " or ".join(other for other, options in OPTIONS_OF.items() if name in options)
+        option = f"--{name.replace('_', '-')}"
+        raise UserError(f"{option} does not go with {simulation}, but with {others}: leave out one of them")
+    args.policy = args.policy or "easy"
     return begin(args)
 
 
@@ -92,15 +96,11 @@ def _is_database(trace: str) -> bool:
         return connection is not None
 
 
-def _require_fit(args: argparse.Namespace, simulation: str) -> None:
-    """Raises: UserError: an option belongs to another simulation."""
+def _given(args: argparse.Namespace) -> set[str]:
+    """Return the options that are not at their defaults."""
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    for name, default in vars(parser.parse_args([])).items():
-        if name not in OPTIONS_OF[simulation] | EVERYWHERE and getattr(args, name) != default:
-            others = " or ".join(other for other, options in OPTIONS_OF.items() if name in options)
-            option = f"--{name.replace('_', '-')}"
-            raise UserError(f"{option} does not go with {simulation}, but with {others}: leave out one of them")
+    return {name for name, default in vars(parser.parse_args([])).items() if getattr(args, name) != default}
 
 
 def _add_synthetic(group: argparse._ArgumentGroup) -> None:
@@ -124,10 +124,8 @@ def _add_machine(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--policy",
-        default="easy",
         metavar="NAME",
-        help=f"scheduling policy: {', '.join(POLICIES)}, an installed one, or module:Class of your own; with --memory "
-        f"{', '.join(MEMORY_POLICIES)} (default: easy)",
+        help=f"scheduling policy: {', '.join(POLICIES)}, an installed one, or module:Class of your own (default: easy)",
     )
     weights = " ".join(f"{name.replace('_', '-')}={value:g}" for name, value in asdict(PriorityWeights()).items())
     group.add_argument(
@@ -205,23 +203,14 @@ def _add_memory(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--memory",
         action="store_true",
-        help="assign the memory that jobs need instead of their requests, and compare waits",
+        help="compare the recorded waiting times with those by predicted run times and recommended memory, over the "
+        "last 90 days (the default for a database without other options)",
     )
     group.add_argument(
         "--classes",
         metavar="CLASSES",
-        help="processors by memory, such as 512x32M,512x24M (default for a database: those of the cluster's nodes)",
+        help="processors by memory, such as 512x32M,512x24M (default: the nodes of the site, as far as they are known)",
     )
-    estimators = ("none", "jobsight", "oracle")
-    group.add_argument(
-        "--estimators",
-        nargs="+",
-        choices=tuple(VARIANTS),
-        default=list(estimators),
-        metavar="NAME",
-        help=f"estimators of a job's memory: {', '.join(VARIANTS)} (default: {' '.join(estimators)})",
-    )
-    group.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -10,12 +12,12 @@ from numpy.typing import NDArray
 
 from jobsight_scheduler.figures import SIZES
 from jobsight_scheduler.table import JobTable
-from jobsight_server.command_line.plot_style import BEST, INK, OTHERS, OURS, SERIES, drawing
+from jobsight_server.command_line.plot_style import ACTUAL, BEST, INK, OTHERS, OURS, SERIES, drawing
 
 BINS = 300
 GANTT_JOBS = 150
 POINTS = 400
-DAY_S = 86_400.0
+DAY_S, HOUR_S = 86_400.0, 3_600.0
 
 Floats = NDArray[np.float64]
 
@@ -48,6 +50,23 @@ def draw_links(lasted_s: Floats, asked: Floats, end_s: float, title: str, file: 
             axes.legend()
         axes.axhline(1.0, color=INK, linewidth=0.8)
         axes.set(xlabel="days", ylabel="asked of uplinks / carried at most", ylim=(0, None))
+
+
+def draw_waits(rules: Mapping[str, Mapping[str, Any]], weekly: Mapping[str, Floats], directory: Path) -> None:
+    """Write waiting.svg: the mean wait under each rule with its interval, and by week."""
+    directory.mkdir(parents=True, exist_ok=True)
+    colours = dict(zip(rules, (ACTUAL, OTHERS, *SERIES.values(), OURS), strict=False))
+    with drawing(directory / "waiting.svg", "Mean wait", columns=2) as (bars, lines):
+        for place, (name, row) in enumerate(rules.items()):
+            mean, *sure = row["mean_wait_s"]
+            bars.barh(place, mean / HOUR_S, color=colours[name])
+            if None not in sure:
+                bars.plot([end / HOUR_S for end in sure], [place, place], color=INK, linewidth=1)
+            lines.plot(weekly[name] / HOUR_S, color=colours[name], linewidth=1, marker=".", label=name)
+        bars.set(yticks=range(len(rules)), yticklabels=list(rules), xlabel="hours, 95 % interval over weeks")
+        bars.invert_yaxis()
+        lines.set(xlabel="week", ylabel="hours", ylim=(0, None))
+        lines.legend()
 
 
 def over_time(begin: Floats, end: Floats, weight: Floats) -> tuple[Floats, Floats]:

@@ -21,11 +21,6 @@ from .placement import NodePlacement
 Retry = Literal["request", "estimate"]
 """Memory for the next attempt of a failed job: its request, or the estimate above the memory that failed."""
 
-Asked = Literal["submission", "group", "all"]
-"""When to estimate the memory of a waiting job: at its submission only, after each end of a job of its group, or after
-each end of any job. The last two also estimate it whenever the job is first in the queue.
-"""
-
 MEMORY_POLICIES: dict[str, MakePolicy] = {name: POLICIES[name].make for name in ("fcfs", "easy", "conservative")}
 
 
@@ -65,7 +60,6 @@ class MemorySimulation(Simulation):
         retry: Retry = "request",
         *,
         failures_cost: bool = True,
-        asked: Asked = "group",
     ) -> None:
         """``failures_cost``: whether a failing job runs until it fails, or returns at once."""
         self.jobs, self.nodes, self.retry = jobs, nodes, retry
@@ -82,9 +76,7 @@ class MemorySimulation(Simulation):
         self.is_lowered = np.zeros(len(jobs), dtype=bool)
         self.failures = 0
         self.failed_node_s = 0.0
-        self._at_submission: list[int] | None = [0] * len(jobs) if asked == "submission" else None
-        kinds = requirements.kinds(jobs) if self._at_submission is None else range(len(jobs))
-        self._placement = NodePlacement(nodes, jobs, kinds, self._of_waiting, every_group=asked == "all")
+        self._placement = NodePlacement(nodes, jobs, requirements.kinds(jobs), self._needed)
         super().__init__(jobs.work, sum(nodes.nodes), make_policy, machine=self._placement)
         self._arrive, self._leave, self._lasts = self._submit_job, self._end, self._begin
 
@@ -110,13 +102,8 @@ class MemorySimulation(Simulation):
         asked = self._requirements.ask(job, system)
         return min(max(bisect_left(self.nodes.memory_bytes, asked), least), most)
 
-    def _of_waiting(self, job: int) -> int:
-        return self._needed(job) if self._at_submission is None else self._at_submission[job]
-
     def _submit_job(self, now: float, job: int) -> Sequence[int]:
         self._arrived += 1
-        if self._at_submission is not None:
-            self._at_submission[job] = self._needed(job)
         return self.policy.submitted(now, job)
 
     def _begin(self, job: int) -> float:
@@ -137,6 +124,4 @@ class MemorySimulation(Simulation):
             self.end_s[job] = now
             self.is_lowered[job] = needed < self._class_of_request[job]
         self._requirements.learn(job, JobOutcome(asked, memory[smallest], fails, None, self._system_of.pop(job, None)))
-        if fails and self._at_submission is not None:
-            self._at_submission[job] = self._needed(job)
         return self.policy.returned(now, job) if fails else self.policy.ended(now, job)

@@ -8,13 +8,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from jobsight_papers.overprovisioning.cluster.cases import Estimated, Oracle
+from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs, numbered
+from jobsight_papers.overprovisioning.cluster.nodes import NodeClass, Nodes
+from jobsight_papers.overprovisioning.cluster.simulation import MEMORY_POLICIES, MemorySimulation
 from jobsight_papers.overprovisioning.fill_orders import ORDERS
 from jobsight_predictor.estimators.base import Requested
 from jobsight_predictor.question import Question
-from jobsight_scheduler.memory.cases import Estimated, Oracle
-from jobsight_scheduler.memory.jobs import MemoryJobs, numbered
-from jobsight_scheduler.memory.nodes import NodeClass, Nodes
-from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked, MemorySimulation
 from jobsight_scheduler.workload.canonical import Workload
 
 Job = tuple[int, int, int, int, int, int]
@@ -232,8 +232,8 @@ def test_a_failed_job_returns_to_the_head_and_the_time_that_it_cost_is_counted()
 
 
 def test_jobs_that_wait_are_estimated_again() -> None:
-    """Once a job has ended, all are estimated to need 16: on a node of 16 and one of 32, of which the first job has the
-    larger until 10 and the second the smaller until 3."""
+    """Once a job has ended, those of its group are estimated to need 16: on a node of 16 and one of 32, of which the
+    first job has the larger until 10 and the second the smaller until 3."""
 
     class LessOnceOneHasEnded(Requested):
         ended = False
@@ -244,22 +244,18 @@ def test_jobs_that_wait_are_estimated_again() -> None:
         def learn(self, *_: object) -> None:
             self.ended = True
 
-    def starts(jobs: list[Job], users: list[int], asked: Asked) -> list[float]:
+    def starts(jobs: list[Job], users: list[int]) -> list[float]:
         ready = memory_jobs_of(jobs, users)
         nodes = Nodes([NodeClass(1, 16.0), NodeClass(1, 32.0)])
         requirements = Estimated(LessOnceOneHasEnded([16.0, 32.0]), ready)
-        simulation = MemorySimulation(
-            ready, nodes, MEMORY_POLICIES["easy"], requirements, np.random.default_rng(0), asked=asked
-        )
+        simulation = MemorySimulation(ready, nodes, MEMORY_POLICIES["easy"], requirements, np.random.default_rng(0))
         assert simulation.advance(100)
         return simulation.start_s.tolist()
 
     begin: list[Job] = [(0, 10, 10, 1, 32, 4), (0, 3, 3, 1, 16, 4)]
     first = [*begin, (1, 5, 5, 1, 32, 4)]
-    assert starts(first, [0, 1, 0], "submission") == [0, 0, 10]
-    assert starts(first, [0, 1, 0], "group") == starts(first, [0, 1, 0], "all") == [0, 0, 3]
+    assert starts(first, [0, 1, 0]) == [0, 0, 3]
     second = [*begin, (1, 5, 5, 2, 16, 4), (2, 5, 5, 1, 32, 4)]  # behind one that needs both nodes
-    assert starts(second, [0, 1, 2, 0], "submission") == starts(second, [0, 1, 2, 0], "group") == [0, 0, 10, 15]
-    assert starts(second, [0, 1, 2, 0], "all") == [0, 0, 10, 3]
+    assert starts(second, [0, 1, 2, 0]) == [0, 0, 10, 15]
     fails = [*begin, (1, 5, 5, 1, 32, 20)]  # on 16 at 3; it asks for its request then, and waits for the larger node
-    assert starts(fails, [0, 1, 0], "submission") == starts(fails, [0, 1, 0], "all") == [0, 0, 10]
+    assert starts(fails, [0, 1, 0]) == [0, 0, 10]

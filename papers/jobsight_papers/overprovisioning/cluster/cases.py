@@ -8,13 +8,18 @@ from typing import Any
 
 import numpy as np
 
+from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs, numbered
+from jobsight_papers.overprovisioning.cluster.nodes import Choose, Nodes, parse_classes
+from jobsight_papers.overprovisioning.cluster.simulation import (
+    MEMORY_POLICIES,
+    MemorySimulation,
+    Requirements,
+    Retry,
+)
 from jobsight_predictor.estimators import ESTIMATORS, Requested
 from jobsight_predictor.estimators.base import SIMILAR, Estimator, JobOutcome, SystemState
 from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_predictor.question import Question
-from jobsight_scheduler.memory.jobs import MemoryJobs, numbered
-from jobsight_scheduler.memory.nodes import Choose, Nodes, parse_classes
-from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, Asked, MemorySimulation, Requirements, Retry
 from jobsight_scheduler.workload.canonical import scaled_to
 
 
@@ -119,8 +124,7 @@ VARIANTS: dict[str, EstimatorVariant] = {
 class MemoryCase:
     """One run. ``alpha`` and ``beta`` belong to successive approximation.
 
-    ``asked``: when to estimate the memory of waiting jobs. With ``failures_cost`` off, a failed job returns at once:
-    the difference is the delay due to failures.
+    With ``failures_cost`` off, a failed job returns at once: the difference is the delay due to failures.
     """
 
     classes: str
@@ -132,7 +136,6 @@ class MemoryCase:
     alpha: float = 2.0
     beta: float = 0.0
     failures_cost: bool = True
-    asked: Asked = "group"
     seed: int = 0
 
 
@@ -161,11 +164,10 @@ def run_case(
         np.random.default_rng(case.seed),
         case.retry,
         failures_cost=case.failures_cost,
-        asked=case.asked,
     )
     while not simulation.advance(100_000):
         pass
-    names = ("classes", "order", "policy", "load", "estimator", "asked", "retry")
+    names = ("classes", "order", "policy", "load", "estimator", "retry")
     row = {name: getattr(case, name) for name in names}
     return row | memory_figures(simulation) | {"groups": int(jobs.group.max()) + 1}
 

@@ -13,7 +13,7 @@ from .nodes import FreeNodes, Nodes, Taken
 class NodePlacement(Placement[Taken]):
     """``needed`` returns the class of nodes that a job needs now; it may change once a job of its group has ended. Jobs
     of one group with the same number in ``alike`` need the same: the class is computed once, since thousands may wait.
-    A failed job has its own class. With ``every_group``, the classes of other groups are computed again too.
+    A failed job has its own class.
     """
 
     learns = True
@@ -24,12 +24,9 @@ class NodePlacement(Placement[Taken]):
         jobs: MemoryJobs,
         alike: Sequence[int],
         needed: Callable[[int], int],
-        *,
-        every_group: bool = False,
     ) -> None:
         super().__init__(jobs.work.processors.tolist(), jobs.work.estimate_s.tolist())
         self.nodes, self._needed, self._alike_of = nodes, needed, alike
-        self._every_group = every_group
         self.free = sum(nodes.free)
         self.kinds = self.class_of = [0] * len(jobs)
         self.where: dict[int, Taken] = {}
@@ -43,9 +40,8 @@ class NodePlacement(Placement[Taken]):
         self._waiting.setdefault(self._group[job], {}).setdefault(self._same(job), {})[job] = None
 
     def learned(self, ended: int) -> list[int]:
-        groups = self._waiting.values() if self._every_group else (self._waiting.get(self._group[ended], {}),)
         changed = []
-        for alike in (alike for group in groups for alike in group.values()):
+        for alike in self._waiting.get(self._group[ended], {}).values():
             needed = -1
             for job in alike:
                 if needed < 0:

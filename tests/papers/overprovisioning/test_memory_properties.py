@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobsight_papers.overprovisioning.cluster.cases import Estimated, memory_figures
+from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs
+from jobsight_papers.overprovisioning.cluster.nodes import NodeClass, Nodes
+from jobsight_papers.overprovisioning.cluster.simulation import MEMORY_POLICIES, MemorySimulation, Retry
 from jobsight_papers.overprovisioning.fill_orders import ORDERS
 from jobsight_predictor.estimators import ESTIMATORS
 from jobsight_predictor.question import Question
-from jobsight_scheduler.memory.cases import Estimated, memory_figures
-from jobsight_scheduler.memory.jobs import MemoryJobs
-from jobsight_scheduler.memory.nodes import NodeClass, Nodes
-from jobsight_scheduler.memory.simulation import MEMORY_POLICIES, MemorySimulation, Retry
 from jobsight_scheduler.workload.canonical import Workload
 
 CLASSES = st.dictionaries(st.sampled_from([1.0, 4.0, 16.0, 24.0, 32.0]), st.integers(1, 4), min_size=1, max_size=3)

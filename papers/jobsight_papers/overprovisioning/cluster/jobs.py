@@ -10,9 +10,9 @@ from operator import attrgetter
 import numpy as np
 from numpy.typing import NDArray
 
+from jobsight_papers.overprovisioning.cluster.nodes import parse_classes
 from jobsight_predictor.estimators.base import SIMILAR
 from jobsight_predictor.question import Question
-from jobsight_scheduler.memory.nodes import parse_classes
 from jobsight_scheduler.workload.canonical import Workload, canonical, questions_of
 from jobsight_scheduler.workload.swf import Trace
 

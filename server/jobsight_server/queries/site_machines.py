@@ -1,0 +1,205 @@
+"""The machines of a site, or of a trace, and their finished jobs with what was known of each at its submission."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import NamedTuple
+
+import numpy as np
+from sqlalchemy import Connection, and_, func, select
+
+from jobsight_predictor.evaluation.jobs import Jobs
+from jobsight_predictor.evaluation.replay import replay_jobsight
+from jobsight_predictor.question import Question
+from jobsight_scheduler.simulator.shared_nodes import UNLIMITED, NodeSizes
+from jobsight_scheduler.workload.canonical import questions_of
+from jobsight_scheduler.workload.swf import Trace
+from jobsight_server.forecasts.reader import asked_for
+from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_WALLTIME
+from jobsight_server.queries.site_trace import SUBMITTED, ended
+from jobsight_server.storage.clusters import Part
+from jobsight_server.storage.errors import UserError
+from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
+
+Place = tuple[str, str]
+"""Cluster, and a queue or a node."""
+Held = tuple[float, float, int]
+"""Start, end and processors of a job on a node."""
+
+
+class MachineJob(NamedTuple):
+    """A finished run; memory in bytes per processor. ``limit_s`` and ``requested_bytes`` are the user's request.
+
+    ``forecast_s`` and ``recommended``, an amount for each attempt, are those of its submission.
+    """
+
+    id: int
+    cluster: str
+    queue: str
+    user: str
+    processors: int
+    submitted: float
+    start: float
+    end: float
+    limit_s: float | None
+    requested_bytes: float | None
+    used_bytes: float | None
+    forecast_s: float | None = None
+    recommended: Sequence[float] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Queues that share nodes, and their jobs in order of submission."""
+
+    name: str
+    nodes: NodeSizes
+    jobs: list[MachineJob]
+
+
+def site_machines(connection: Connection, part: Part) -> list[Machine]:
+    """Return the machines on which jobs of this part ran, by name.
+
+    A node has the processors that its agent reports, or the most that were in use at once. Jobs of queues without known
+    nodes run on a machine of their cluster's.
+
+    Raises:
+        UserError: there are no jobs.
+    """
+    found = _jobs(connection, part)
+    if not found:
+        raise UserError("no finished job with a known number of processors in this time")
+    query = select(job_nodes).join(jobs, jobs.c.id == job_nodes.c.run_id).where(*ended(part))
+    of_job: dict[int, list[tuple[str, int]]] = defaultdict(list)
+    for run_id, node, processors in connection.execute(query):
+        of_job[run_id].append((node, processors))
+    with_nodes = {(job.cluster, job.queue) for job in found if job.id in of_job}
+    held: dict[Place, dict[Place, list[Held]]] = defaultdict(lambda: defaultdict(list))  # by queue and node
+    for job in found:
+        is_known = (job.cluster, job.queue) in with_nodes
+        on = of_job.get(job.id, ()) if is_known else [("", job.processors)]
+        for node, processors in on:
+            queue = job.cluster, job.queue if is_known else ""
+            held[queue][job.cluster, node].append((job.start, job.end, processors))
+    columns = (nodes.c.cluster, nodes.c.name, nodes.c.cpus, nodes.c.memory_total_bytes)
+    reported = {(cluster, name): (cpus, memory) for cluster, name, cpus, memory in connection.execute(select(*columns))}
+    machines = []
+    for queues in _sharing({queue: set(on_nodes) for queue, on_nodes in held.items()}):
+        on_node: dict[Place, list[Held]] = defaultdict(list)
+        for queue in queues:
+            for place, intervals in held[queue].items():
+                on_node[place] += intervals
+        sizes = [(*reported.get(place, (0, None)), _most_at_once(intervals)) for place, intervals in on_node.items()]
+        known = NodeSizes(
+            np.array([float(max(cpus, most)) for cpus, _, most in sizes]),
+            np.array([float(memory or UNLIMITED) for _, memory, _ in sizes]),
+        )
+        of_queue = [(job, (job.cluster, job.queue)) for job in found]
+        own = [job for job, queue in of_queue if (queue if queue in with_nodes else (job.cluster, "")) in queues]
+        name = f"{min(queues)[0]} {'+'.join(sorted(queue for _, queue in queues))}".strip()
+        machines.append(Machine(name, known, own))
+    return sorted(machines, key=lambda machine: machine.name)
+
+
+def trace_machine(trace: Trace, name: str) -> Machine:
+    """Return the machine of a trace, with Jobsight's forecasts as of each job's submission.
+
+    Raises:
+        UserError: the trace has no usable job.
+    """
+    is_usable = (trace["submit_s"] >= 0.0) & (trace["run_s"] > 0.0) & (trace["processors"] > 0.0)
+    rows = np.flatnonzero(is_usable)
+    rows = rows[np.argsort(trace["submit_s"][rows], kind="stable")]
+    if not len(rows):
+        raise UserError(f"{name}: no job has a submission, a run time and processors")
+    questions = questions_of(trace, rows)
+    start = trace["submit_s"] + np.maximum(trace["wait_s"], 0.0)
+    used = trace["memory_kb"] * 1024.0
+    columns = (rows, trace["submit_s"][rows], start[rows], (start + trace["run_s"])[rows], used[rows])
+    found = [
+        MachineJob(
+            id=row,
+            cluster="",
+            queue="",
+            user=question.user or "",
+            processors=question.processors or 1,
+            submitted=submitted,
+            start=started,
+            end=end,
+            limit_s=question.requested_time_s,
+            requested_bytes=question.requested_memory_bytes,
+            used_bytes=bytes_ if bytes_ > 0.0 else None,
+        )
+        for question, row, submitted, started, end, bytes_ in zip(
+            questions, *(column.tolist() for column in columns), strict=True
+        )
+    ]
+    times = _forecasts("runtime", found, questions, [job.end - job.start for job in found])
+    memory = _forecasts("memory", found, questions, [job.used_bytes for job in found])
+    known = [
+        job._replace(forecast_s=None if time is None else time[0], recommended=() if bound is None else bound[1:])
+        for job, time, bound in zip(found, times, memory, strict=True)
+    ]
+    most = trace.max_processors or _most_at_once([(job.start, job.end, job.processors) for job in known])
+    return Machine(name, NodeSizes(np.array([float(most)]), np.array([UNLIMITED])), known)
+
+
+def _forecasts(
+    metric: str, found: Sequence[MachineJob], questions: Sequence[Question], values: Sequence[float | None]
+) -> list[tuple[float, float] | None]:
+    """Return the forecast and the bound of each job at its submission; None where it has no value or no forecast."""
+    there = [i for i, value in enumerate(values) if value is not None]
+    given = np.array([[found[i].submitted, found[i].end, values[i], found[i].end - found[i].start] for i in there])
+    answers: list[tuple[float, float] | None] = [None] * len(found)
+    if there:
+        submitted, ends, used, seconds = given.astype(np.float64).T
+        unknown = np.full(len(there), np.nan)
+        asked = [questions[i] for i in there]
+        replayed = replay_jobsight(Jobs("", metric, asked, submitted, ends, used, seconds, unknown), "completion")
+        for i, *answer in zip(there, replayed.forecasts.tolist(), replayed.bounds.tolist(), strict=True):
+            answers[i] = (answer[0], answer[1]) if answer[1] == answer[1] else None
+    return answers
+
+
+def newest_end(connection: Connection, part: Part) -> float:
+    """Return the end of the last job; 0 without any."""
+    return connection.scalar(select(func.max(jobs.c.end)).where(*part.conditions)) or 0.0
+
+
+def _jobs(connection: Connection, part: Part) -> list[MachineJob]:
+    memory, runtime = profiles.alias(), profiles.alias()
+    query = (
+        select(
+            jobs.c.id, jobs.c.cluster, func.coalesce(jobs.c.queue, ""), jobs.c.user, jobs.c.processors, SUBMITTED,
+            jobs.c.start, jobs.c.end, ASKED_WALLTIME, ASKED_MEMORY, memory.c.value, runtime.c.forecast,
+            memory.c.bound, memory.c.attempts,
+        )
+        .outerjoin(memory, and_(memory.c.run_id == jobs.c.id, memory.c.metric == "memory"))
+        .outerjoin(runtime, and_(runtime.c.run_id == jobs.c.id, runtime.c.metric == "runtime"))
+        .where(*ended(part))
+        .order_by(SUBMITTED, jobs.c.id)
+    )  # fmt: skip
+    found = []
+    for *same, limit_s, asked_bytes, used, forecast, bound, attempts in map(tuple, connection.execute(query)):
+        each = asked_bytes / same[4] if asked_bytes else None
+        found.append(MachineJob._make((*same, limit_s or None, each, used, forecast, asked_for(bound, attempts))))
+    return found
+
+
+def _sharing(nodes_of: dict[Place, set[Place]]) -> list[set[Place]]:
+    """Return the queues, in groups that have a node in common."""
+    groups: list[tuple[set[Place], set[Place]]] = []
+    for queue, own in nodes_of.items():
+        linked = [group for group in groups if group[1] & own]
+        groups = [group for group in groups if group not in linked]
+        groups.append(({queue}.union(*(of for of, _ in linked)), own.union(*(others for _, others in linked))))
+    return [queues for queues, _ in groups]
+
+
+def _most_at_once(intervals: Sequence[Held]) -> int:
+    changes = [(start, processors) for start, _, processors in intervals]
+    changes += [(end, -processors) for _, end, processors in intervals]
+    return max(accumulate(change for _, change in sorted(changes)))
