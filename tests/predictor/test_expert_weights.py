@@ -63,28 +63,31 @@ def test_the_best_voteed_maximises_expected_accuracy_on_a_fine_grid(votes: dict[
 
 
 def test_weights_follow_the_candidate_that_is_right() -> None:
-    experts = ExpertWeights(3)
+    experts = ExpertWeights(2)
     rng = np.random.default_rng(1)
     for _ in range(100):
         actual = float(rng.uniform(50, 100))
-        said: list[float | None] = [actual * 1.02, actual * 1.6, None]
-        score(experts, "x", said, actual * 1.02, actual, [actual * 1.6, actual * 1.02, None])
-    every: Forecasts = [1.0, 2.0, 3.0]
-    good, bad, new = experts.weights(key_of("x"), "submission", every)
+        right, wrong = actual * 1.02, actual * 1.6
+        said, reverse = [right, wrong, wrong, wrong], [wrong, right, wrong, wrong]
+        score(experts, "x", [(0, said)], right, actual, [(0, reverse)])
+    every: Forecasts = [(0, [1.0, 2.0, 3.0, 4.0]), (1, [5.0] * 4)]
+    good, bad, *_, new = experts.weights(key_of("x"), "submission", every)
     assert good == 1.0
     assert bad < 1e-3
     assert new < 0.1
     # As jobs start, the other one is right.
-    assert experts.weights(key_of("x"), "start", every) == [bad, good, new]
-    assert experts.weights(key_of("x"), "start", [1.0, 2.0, None]) == [bad, good, 0.0]
+    assert experts.weights(key_of("x"), "start", every) == [bad, good, bad, bad, *[new] * 4]
+    assert experts.weights(key_of("x"), "start", every[:1]) == [bad, good, bad, bad]
     # A user never seen is given what holds for the site.
     assert experts.weights(key_of("new"), "submission", every)[0] == 1.0
     assert experts.weights(key_of("new"), "start", every)[1] == 1.0
 
 
-def test_the_mean_error_of_the_answers_is_beside_that_of_each_expert() -> None:
+def test_the_mean_error_of_the_answers_is_beside_that_of_each_candidate() -> None:
     experts = ExpertWeights(2)
-    for said, answered in (([100.0, 50.0], 50.0), ([100.0, None], 100.0), ([100.0, 100.0], None)):
+    exact, half = (0, [100.0] * 4), (1, [50.0, 100.0, 150.0, 300.0])
+    for said, answered in (([exact, half], 50.0), ([exact], 100.0), ([exact], None)):
         score(experts, "x", said, answered, 100.0, said)
     losses = experts.users[key_of("x")]
-    assert (losses.jobs, losses.answered, losses.accuracies) == (3, 1.5, [3.0, 1.5])
+    assert (losses.jobs, losses.answered) == (3, 1.5)
+    assert losses.accuracies == [[3.0] * 4, [0.5, 1.0, 0.5, 0.0]]

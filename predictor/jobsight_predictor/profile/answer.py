@@ -139,14 +139,13 @@ def candidate_name(profile: Profile, index: int) -> str:
 
 def _source(profile: Profile, forecast: PendingForecast, value: float) -> tuple[str, GroupKey, Group]:
     """Return candidate, key and group of the most specific group that forecast ``value``, by the greatest weight."""
-    width = len(CANDIDATES)
     assert forecast.keys is not None
-    for number, key in (*forecast.keys.values, *forecast.keys.shares):
-        first = number * width
-        matching = [i for i in range(first, first + width) if forecast.forecasts[i] == value]
-        if matching:
-            best = max(matching, key=forecast.weights.__getitem__)
-            return CANDIDATES[best % width], key, profile.groups[key]
+    width, keys = len(CANDIDATES), dict([*forecast.keys.values, *forecast.keys.shares])
+    for k, (number, of_group) in enumerate(forecast.forecasts):
+        if value in of_group:
+            weights = forecast.weights[k * width : (k + 1) * width]
+            best = max([i for i in range(width) if of_group[i] == value], key=weights.__getitem__)
+            return CANDIDATES[best], keys[number], profile.groups[keys[number]]
     for key in forecast.keys.first_jobs:  # of a new application
         if (group := profile.groups.get(key)) is not None:
             return CANDIDATES[1], key, group

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from math import exp, inf, log
 from operator import mul
 from typing import TYPE_CHECKING, Any
@@ -11,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 from jobsight_predictor.forecasters import LARGEST
 from jobsight_predictor.question import MOMENTS, GroupKey, Moment
 
-from .groups import Aging, Hits, Parts, Stored
+from .groups import CANDIDATES, Aging, Hits, Parts, Stored
 from .prospect import NEAR_LIMIT
 
 if TYPE_CHECKING:
     from .forecast import AtStart, FinishedJob, PendingForecast
 
-Forecasts = list[float | None]
+Forecasts = list[tuple[int, Sequence[float]]]
+"""The number of each group that makes forecasts, and those of its ``CANDIDATES``."""
 
 STATED = 50.0  # jobs; weight of a predicted probability beside outcomes
 TENTHS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # probabilities; ends of the bins of being within 20 %
@@ -120,39 +122,40 @@ def capped_error(forecast: float, actual: float) -> float:
 
 
 class Losses(Stored):
-    """The losses of each expert, and the counts of its forecasts; both decay alike."""
+    """The losses of the candidates of each group, decaying."""
 
-    __slots__ = kept = ("lost", "spoke")
+    __slots__ = kept = ("of_groups",)
 
-    def __init__(self, experts: int) -> None:
-        self.lost = [0.0] * experts
-        self.spoke = [0.0] * experts
+    def __init__(self, groups: int) -> None:
+        # By number of the group: how often it made forecasts, and the losses of its four ``CANDIDATES``. To replace a
+        # list costs a third of changing its five numbers.
+        self.of_groups: list[list[float]] = [[0.0] * (1 + len(CANDIDATES))] * groups
 
-    def score(self, errors: Sequence[tuple[int, float]]) -> None:
-        """Learn these experts' errors, 0..1."""
-        lost, spoke = self.lost, self.spoke
-        for i, error in errors:
-            lost[i] = lost[i] * FADE + error
-            spoke[i] = spoke[i] * FADE + 1.0
+    def score(self, errors: Forecasts) -> None:
+        """Learn the errors, 0..1, of the groups that made forecasts."""
+        of_groups = self.of_groups
+        for number, (e, f, g, h) in errors:
+            n, a, b, c, d = of_groups[number]
+            of_groups[number] = [n * FADE + 1.0, a * FADE + e, b * FADE + f, c * FADE + g, d * FADE + h]
 
 
 class ExpertLosses(Aging):
-    """A user's losses of each expert, decaying; and at submission the sum of each expert's accuracies, 0 for a missing
-    forecast, and of the answers' losses."""
+    """A user's losses of each candidate, decaying; and at submission the sums of each candidate's accuracies by group,
+    0 for a missing forecast, and of the answers' losses."""
 
     __slots__ = kept = ("faded", "accuracies", "hits", "answered", "jobs")
 
-    def __init__(self, experts: int) -> None:
+    def __init__(self, groups: int) -> None:
         super().__init__()
-        self.faded = {moment: Losses(experts) for moment in MOMENTS}
-        self.accuracies = [0.0] * experts
+        self.faded = {moment: Losses(groups) for moment in MOMENTS}
+        self.accuracies: list[list[float]] = [[0.0] * len(CANDIDATES)] * groups
         self.hits = Hits()
         self.answered = 0.0
         self.jobs = 0
 
 
 class ExpertWeights(Stored):
-    """Turns the losses of a fixed number of experts into weights for their votes.
+    """Turns the losses of the candidates of a fixed number of groups into weights for their votes.
 
     A user's weights come from the user's own jobs, and from the site's while those are few; an unknown user gets the
     site's. Forecasts at submission and at start have separate weights.
@@ -160,31 +163,32 @@ class ExpertWeights(Stored):
 
     kept = ("_site",)
 
-    def __init__(self, experts: int) -> None:
-        self._site = {moment: Losses(experts) for moment in MOMENTS}
-        self.users = Parts("user", lambda: ExpertLosses(experts))
+    def __init__(self, groups: int) -> None:
+        self._site = {moment: Losses(groups) for moment in MOMENTS}
+        self.users = Parts("user", lambda: ExpertLosses(groups))
 
     def weights(self, user: GroupKey, moment: Moment, forecasts: Forecasts) -> list[float]:
-        """Return the weight of each expert's vote, (experts,), 1 for the one expected to be best; 0 without a vote.
+        """Return the weight of each of these forecasts' votes, in their order, 1 for the one expected to be best.
 
         Each starts with one loss of one half.
         """
-        site, known = self._site[moment], self.users.get(user)
-        expected = [
-            inf if said is None else (lost + 0.5) / (spoke + 1.0)
-            for said, lost, spoke in zip(forecasts, site.lost, site.spoke, strict=True)
-        ]
-        if known is not None:
-            own = known.faded[moment]
-            expected = [
-                (lost + PRIOR * prior) / (spoke + PRIOR)
-                for prior, lost, spoke in zip(expected, own.lost, own.spoke, strict=True)
-            ]
+        site, known = self._site[moment].of_groups, self.users.get(user)
+        own = None if known is None else known.faded[moment].of_groups
+        expected: list[float] = []
+        for number, _ in forecasts:
+            n, a, b, c, d = site[number]
+            n += 1.0
+            a, b, c, d = (a + 0.5) / n, (b + 0.5) / n, (c + 0.5) / n, (d + 0.5) / n
+            if own is not None:
+                n, e, f, g, h = own[number]
+                n += PRIOR
+                a, b, c, d = (e + PRIOR * a) / n, (f + PRIOR * b) / n, (g + PRIOR * c) / n, (h + PRIOR * d) / n
+            expected += (a, b, c, d)
         least = min(expected)
         return [exp(TRUST * (least - each)) for each in expected]
 
     def score(self, job: FinishedJob) -> None:
-        """Learn the losses of each expert and of the answer, at submission and at start."""
+        """Learn the losses of each candidate and of the answer, at submission and at start."""
         at_submission, at_start = job.forecast.forecasts, job.at_start.forecasts
         losses = self.users.to_learn(job.keys.user)
         first = errors = _errors(at_submission, job.value)
@@ -193,8 +197,10 @@ class ExpertWeights(Stored):
         for of_moments in (self._site, losses.faded):
             of_moments["submission"].score(first)
             of_moments["start"].score(errors)
-        for i, error in first:
-            losses.accuracies[i] += 1.0 - error
+        accuracies = losses.accuracies
+        for number, (e, f, g, h) in first:
+            a, b, c, d = accuracies[number]
+            accuracies[number] = [a + (1.0 - e), b + (1.0 - f), c + (1.0 - g), d + (1.0 - h)]
         losses.jobs += 1
         if job.hit is None or job.forecast.value is None:
             losses.answered += 1.0
@@ -203,9 +209,12 @@ class ExpertWeights(Stored):
             losses.hits.score(job.hit)
 
 
-def _errors(forecasts: Forecasts, actual: float) -> list[tuple[int, float]]:
-    """Return (expert, ``capped_error`` of its forecast) for each that made one."""
-    return [(i, capped_error(said, actual)) for i, said in enumerate(forecasts) if said is not None]
+def _errors(forecasts: Forecasts, actual: float) -> Forecasts:
+    """Return the ``capped_error`` of each forecast."""
+    # Most candidates forecast the same few values.
+    different = set(chain.from_iterable([of_group for _, of_group in forecasts]))
+    error = {value: capped_error(value, actual) for value in different}
+    return [(number, (error[a], error[b], error[c], error[d])) for number, (a, b, c, d) in forecasts]
 
 
 def best_vote(votes: Mapping[float, float]) -> list[tuple[float, float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from itertools import chain
 from math import inf
 from statistics import median_low
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -12,7 +13,7 @@ from jobsight_predictor.question import Moment, Question
 from jobsight_predictor.series import NEAR
 
 from .calibration import Calibration, Forecasts, best_vote
-from .groups import CANDIDATES, SHARE, USER, Group, JobKeys, Stored
+from .groups import SHARE, USER, Group, JobKeys, Stored
 from .prospect import Prospect, Witness, first_jobs, levels_of, prospect, stated_near_limit, with_shortfall
 from .reserve import FEW, Basis, Bound, Case, exceeding, ladder
 
@@ -36,7 +37,7 @@ def further(first: float, ladder: Sequence[float]) -> tuple[float, ...]:
 class PendingForecast(Stored):
     """A forecast kept until its job has ended; ``value`` and ``bound`` are None if nothing was known.
 
-    ``forecasts`` are those of each candidate of each job group. ``known`` is the number of the site's jobs learned by
+    ``forecasts`` are those of the candidates of each known group. ``known`` is the number of the site's jobs learned by
     then, ``basis`` that of the bound; ``by_groups`` and ``by_facts`` the bounds by the history of similar jobs, and by
     the job's facts; ``stated_exceed`` the ``exceed_probability`` by the distribution alone, and ``out_near_limit`` that
     of jobs near their limit (``stated_near_limit``). ``keys``, ``weights`` (of the candidates), ``ranking``,
@@ -175,26 +176,26 @@ class SimilarJobs(NamedTuple):
         """Return the same for a job that needs no more than its request."""
         case = self.case._replace(is_limit=True)
         by_facts = self.by_facts and (self.by_facts[0].cut(request), self.by_facts[1]._replace(is_limit=True))
-        forecasts = [value if value is None or value < request else request for value in self.forecasts]
+        forecasts: Forecasts = [(number, [min(value, request) for value in group]) for number, group in self.forecasts]
         return self._replace(forecasts=forecasts, prospect=self.prospect.cut(request), case=case, by_facts=by_facts)
 
 
 def similar_jobs(profile: Profile, question: Question) -> SimilarJobs:
     """Find the jobs similar to this one; changes nothing."""
-    keys, groups, width = profile.keys(question), profile.groups, len(CANDIDATES)
+    keys, groups = profile.keys(question), profile.groups
     request = keys.request
-    forecasts: Forecasts = [None] * profile.size
+    forecasts: Forecasts = []
     values: list[tuple[int, Group]] = []
     shares: dict[int, Witness] = {}
     for number, key in keys.values:
         if (group := groups.get(key)) is not None:
             values.append((key[0], group))
-            forecasts[number * width : (number + 1) * width] = group.forecasts()
+            forecasts.append((number, group.forecasts()))
     for number, key in keys.shares:
         if (group := groups.get(key)) is not None:
             asked = request or 0.0
             shares[key[0] & ~SHARE] = Witness(group, max(asked, group.least))
-            forecasts[number * width : (number + 1) * width] = [value * asked for value in group.forecasts()]
+            forecasts.append((number, [value * asked for value in group.forecasts()]))
     shortfall = profile.shortfalls.of(keys)
 
     def case(explained: bool, largest: float, evidence: int = 0, ended: int = 0, bursts: int = 0) -> Case:
@@ -284,9 +285,9 @@ def weigh(profile: Profile, question: Question, similar: SimilarJobs, moment: Mo
     forecast.weights = profile.experts.weights(keys.user, moment, similar.forecasts)
     votes: dict[float, float] = {}
     vote = votes.get
-    for value, weight in zip(similar.forecasts, forecast.weights, strict=True):
-        if value is not None:
-            votes[value] = vote(value, 0.0) + weight
+    said = chain.from_iterable([of_group for _, of_group in similar.forecasts])
+    for value, weight in zip(said, forecast.weights, strict=True):
+        votes[value] = vote(value, 0.0) + weight
     forecast.ranking = best_vote(votes)
     expected, forecast.value = forecast.ranking[0]
     if similar.of_first_jobs is not None and forecast.bound is not None and forecast.value > forecast.bound:

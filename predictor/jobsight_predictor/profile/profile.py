@@ -15,7 +15,7 @@ from .answer import JobForecast, MeanError, candidate_name, explain
 from .calibration import NEARLY_ALL, Calibration, ExpertWeights, HitProbability, NearLimit
 from .facts import FactsHistories, FactsHistory
 from .forecast import AtStart, FinishedJob, PendingForecast, SimilarJobs, limit_of, similar_jobs, weigh
-from .groups import CANDIDATES, SHARES, Burst, Clock, Group, Groups, JobKeys, Part, Parts, Stored, job_keys
+from .groups import SHARES, Burst, Clock, Group, Groups, JobKeys, Part, Parts, Stored, job_keys
 from .prospect import Shortfall, Shortfalls
 from .reserve import Bounds, RequestedLimits
 from .running import Outlook
@@ -24,7 +24,7 @@ QUESTIONS_AT_MOST = 200
 """Cached forecasts; cleared whenever the model learns."""
 
 _SITE_KEY = '["site"]'
-_SHAPE = 20
+_SHAPE = 21
 """Version of the stored state; state of another version is retrained."""
 
 
@@ -61,14 +61,13 @@ class Profile:
         self.n = 0
         """Number of jobs learned."""
         self.job_groups = JobGroups()
-        self.size = len(CANDIDATES) * (len(self.job_groups.groups) + len(SHARES))
         self.of_time = metric == "runtime"
         self.clock = Clock()
         self.groups = Groups("group", Group)
         self.bursts = Parts("kind", Burst)
         self.facts = FactsHistories("facts", FactsHistory)
         self.shortfalls = Shortfalls("shortfall", Shortfall)
-        self.experts = ExpertWeights(self.size)
+        self.experts = ExpertWeights(len(self.job_groups.groups) + len(SHARES))
         self.bounds = Bounds(coverage, objective, of_time=self.of_time)
         self.requests = RequestedLimits(metric, self.bounds, limit)
         self.hit_probability = HitProbability()
@@ -142,8 +141,8 @@ class Profile:
         losses = self.experts.users.get(self.keys(Question(user)).user)
         if losses is None:
             return None
-        accuracies = losses.accuracies
-        best = max(range(self.size), key=accuracies.__getitem__)
+        accuracies = [accuracy for of_group in losses.accuracies for accuracy in of_group]
+        best = max(range(len(accuracies)), key=accuracies.__getitem__)
         of_best = losses.jobs - accuracies[best]
         return MeanError(losses.jobs, losses.answered / losses.jobs, of_best / losses.jobs, candidate_name(self, best))
 
