@@ -176,7 +176,10 @@ class SimilarJobs(NamedTuple):
         """Return the same for a job that needs no more than its request."""
         case = self.case._replace(is_limit=True)
         by_facts = self.by_facts and (self.by_facts[0].cut(request), self.by_facts[1]._replace(is_limit=True))
-        forecasts: Forecasts = [(number, [min(value, request) for value in group]) for number, group in self.forecasts]
+        forecasts: Forecasts = [
+            (number, of_group if max(of_group) <= request else [min(value, request) for value in of_group])
+            for number, of_group in self.forecasts
+        ]
         return self._replace(forecasts=forecasts, prospect=self.prospect.cut(request), case=case, by_facts=by_facts)
 
 

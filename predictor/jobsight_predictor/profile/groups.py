@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from jobsight_predictor.forecasters import LARGEST, DecayedMode
@@ -174,6 +175,7 @@ class JobKeys(NamedTuple):
     first_jobs: list[GroupKey]
 
 
+@lru_cache(maxsize=1000)
 def job_keys(job_groups: JobGroups, question: Question, request: float | None) -> JobKeys:
     """Make the keys of a job with this ``request`` of the metric; None is no request."""
     user, application = question.user, question.application

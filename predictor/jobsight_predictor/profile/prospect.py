@@ -196,9 +196,11 @@ class Prospect:
 
     def cut(self, ceiling: float) -> Prospect:
         """Return the distribution limited to ``ceiling``."""
+        over = [mass for place, mass in self.places.items() if place >= ceiling]
+        if not over:
+            return self
         places = {place: mass for place, mass in self.places.items() if place < ceiling}
-        if len(places) < len(self.places):
-            places[ceiling] = sum([mass for place, mass in self.places.items() if place >= ceiling])
+        places[ceiling] = sum(over)
         return Prospect(places, self.beyond)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate
 from math import inf, log
 from operator import mul
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -44,28 +46,27 @@ def cheapest(
     mean_spread, mean_square_spread = _spread_moments(SPREAD)
     # Mass x seconds, and that x value, of all places and of those that fit: they determine the waste.
     held, used = known, mean_spread * value_held
+    amounts, masses = zip(*steps, strict=True)
+    all_fits = list(accumulate(masses))
+    each_held, each_used = masses, tuple(map(mul, masses, amounts))
     if of_time:
         held, used = used, mean_square_spread * sum([mass * place * place for place, mass in places.items()])
-    least_share = LEAST_FIT * known
-    fits = fits_held = fits_used = 0.0
-    least, chosen = inf, (steps[-1][0], unexplained)
-    for step, mass in steps:
-        fits += mass
-        used_for = mass * step if of_time else mass
-        fits_held += used_for
-        fits_used += used_for * step
-        if fits < least_share:
-            continue
-        if step >= ceiling:  # nothing fails at the ceiling
-            if max(0.0, ceiling * held - used) < least:
-                chosen = (ceiling, 0.0)
+        each_held, each_used = each_used, tuple(map(mul, each_used, amounts))
+    all_held, all_used = list(accumulate(each_held)), list(accumulate(each_used))
+    least, chosen = inf, (amounts[-1], unexplained)
+    end = bisect_left(amounts, ceiling)
+    if end < len(amounts):  # nothing fails at the ceiling
+        least, chosen = max(0.0, ceiling * held - used), (ceiling, 0.0)
+    for i in range(end - 1, bisect_left(all_fits, LEAST_FIT * known) - 1, -1):
+        step, fits_held, fits_used = amounts[i], all_held[i], all_used[i]
+        exceeds = (unexplained if step <= top else unexplained * top / step) + known - all_fits[i]
+        failures = price * exceeds
+        if failures > least:  # more jobs exceed a lower step, and waste is not negative
             break
-        beyond = unexplained if step <= top else unexplained * top / step
         wasted = RETRIED * (used - fits_used) - step * (held - fits_held)
-        cost = step * fits_held - fits_used + wasted + price * (beyond + known - fits)
-        if cost < least:
-            least = cost
-            chosen = (step, beyond + known - fits)
+        cost = step * fits_held - fits_used + wasted + failures
+        if cost <= least:
+            least, chosen = cost, (step, exceeds)
     return chosen
 
 
