@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from sqlalchemy import Connection, func, select
 
+from jobsight_server.accounting.amounts import time_text
 from jobsight_server.queries.node_states import node_loads
 from jobsight_server.queries.running import Foreseen, running_out
 from jobsight_server.queries.trust import of_clusters
@@ -24,9 +25,13 @@ def wrong_now(connection: Connection, now: float) -> list[str]:
 
 
 def soon_out(each: Foreseen) -> str:
-    """Return a sentence with the job that will run out, and the resource."""
+    """Return a sentence with the job that will run out, or has, of which resource."""
+    job = f"Job {each.job_id} of {each.user} on {each.cluster}"
+    if each.limit is not None and each.used > each.limit:
+        since = f" for {time_text(each.used - each.limit)}" if each.resource == "time" else ""
+        return f"{job} is over its limit of {each.resource}{since}, which the scheduler has not enforced"
     chance = "" if each.soon is None else f" with a chance of {each.soon:.0%} within the hour"
-    return f"Job {each.job_id} of {each.user} on {each.cluster} runs out of {each.resource}{chance}"
+    return f"{job} runs out of {each.resource}{chance}"
 
 
 def _silent(connection: Connection, now: float) -> Iterator[str]:

@@ -19,6 +19,8 @@ from jobsight_server.cli import main
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.mail.send import DeliveryError, send_mail
 from jobsight_server.mail.weekly import send_due
+from jobsight_server.mail.wrong_now import soon_out
+from jobsight_server.queries.running import Foreseen
 from jobsight_server.settings import AccountingSource, Settings
 from jobsight_server.settings.tables import Mail, WeeklyMail
 from jobsight_server.storage import schema
@@ -103,6 +105,13 @@ def test_administrators_read_what_is_wrong_now_once_a_week(wasteful: Engine) -> 
     assert wrong[0] == "- Silent nodes: 1 of 1, last alpha/n<1>?."
     assert [line for line in wrong if "of ann on alpha runs out of time" in line]
     assert "of ann on alpha runs out of time" in texts["ann@example.org"]
+
+
+def test_a_job_over_a_limit_that_nothing_enforces_has_run_out() -> None:
+    over = Foreseen("alpha", "7.s", "ann", "cfd", "time", 12_600.0, None, 3600.0, 1.0, 1.0, 0.0)
+    assert soon_out(over).endswith("is over its limit of time for 2 h 30 min, which the scheduler has not enforced")
+    memory = replace(over, resource="memory", used=3.0 * GIB, limit=2.0 * GIB)
+    assert soon_out(memory).endswith("is over its limit of memory, which the scheduler has not enforced")
 
 
 def test_nothing_wrong_is_no_mail(engine: Engine) -> None:

@@ -126,7 +126,11 @@ def _runs_with(wanted: Mapping[str, str]) -> bool:
 
 
 def _config() -> dict[str, str]:
-    text = run(["scontrol", "show", "config"])
+    try:
+        text = run(["scontrol", "show", "config"])
+    except UserError as error:
+        todo = "run this on a host of the cluster while slurmctld runs, or set SLURM_CONF to the cluster's slurm.conf"
+        raise UserError(f"Slurm does not answer: {error}\n{todo}") from error
     found = dict(re.findall(r"^(\w+)(?:\[0\])?\s*= ?(.*?)\s*$", text, re.MULTILINE))
     for name in ("ClusterName", "SLURM_CONF", "SlurmUser"):
         if not found.get(name):

@@ -35,6 +35,7 @@ export class Chart {
     this.box = plot.querySelector(".chart");
     this.readout = plot.querySelector(".readout");
     this.unit = unit;
+    this.title = plot.querySelector("h2, h3")?.textContent.trim().replace(/\s+/g, " ");
     this.hidden = new Set();
     this.lines = [];
     this.chart = null;
@@ -72,7 +73,7 @@ export class Chart {
     if (this.chart !== null) this.chart.destroy();
     this.chart = null;
     if (!this.data) return;
-    const axis = { stroke: colour("--ink-soft"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1, size: 4 }, font: "11px system-ui, sans-serif" };
+    const axis = { stroke: colour("--ink-soft"), grid: { stroke: colour("--grid"), width: 1 }, ticks: { stroke: colour("--grid"), width: 1, size: 4 }, font: "11px system-ui, sans-serif", labelFont: "11px system-ui, sans-serif", labelSize: 16, labelGap: 0 };
     const options = {
       width: this.box.clientWidth,
       height: this.box.clientHeight,
@@ -83,8 +84,8 @@ export class Chart {
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
       scales: { x: { time: this.time, ...(this.marks.length > 0 ? { range: (_, low, high) => this.around(low, high) } : {}) }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.06 : 1] } },
       axes: [
-        { ...axis, space: coarse.matches ? 60 : 70, size: this.time ? 38 : 26, values: this.time ? (_, ticks, at, space, step) => clockMarks(ticks, step) : (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? format("count", tick) : "")) },
-        { ...axis, size: 78, ...(this.unit in STEPS ? { incrs: STEPS[this.unit] } : {}), values: (_, ticks) => ticks.map((tick) => tickText(this.unit, tick)) },
+        { ...axis, label: this.time ? "UTC" : "job, in the order of their ends", space: coarse.matches ? 60 : 70, size: this.time ? 38 : 26, values: this.time ? (_, ticks, at, space, step) => clockMarks(ticks, step) : (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? format("count", tick) : "")) },
+        { ...axis, label: this.title, size: 78, ...(this.unit in STEPS ? { incrs: STEPS[this.unit] } : {}), values: (_, ticks) => ticks.map((tick) => tickText(this.unit, tick)) },
       ],
       series: [{}, ...this.lines.map((line) => ({
         label: line.name,
