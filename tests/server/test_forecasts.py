@@ -87,6 +87,7 @@ def test_an_answer_carries_all_five(engine: Engine) -> None:
         "user": "u",
         "metric": "bandwidth",
         "per": "processor",
+        "similar": None,
         "unit": METRICS["bandwidth"].unit,
         "value": 800,
         "level": "user",
@@ -223,7 +224,7 @@ def test_the_command_says_first_what_to_do(
     assert max(len(line) for line in printed.splitlines()) <= 80
     text = " ".join(printed.split())
     assert text.startswith("Ask for ")
-    assert " of 100 similar jobs. " in text
+    assert ": enough for all 20 similar jobs. " in text
     assert "This job requests 64G" in text
     assert cli.main([*ask, "--json", "--per", "job", "--metric", "memory"]) == 0
     (answer,) = json.loads(capsys.readouterr().out)["predictions"]

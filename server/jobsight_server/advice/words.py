@@ -191,7 +191,7 @@ def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_t
     if "facts" in sources:
         enough = ", estimated from jobs with similar facts"
     elif "processors" in sources:
-        enough = f", estimated from {_of_processors(found.such_jobs)}"
+        enough = f", estimated from jobs{found.such_jobs.on_processors}"
     steps = [f"{time_text(limit)}: {how_many(jobs)}" for limit, jobs in found.decisions["runtime"].steps]
     of_time = f" Run time {'; '.join(steps)}." if steps else ""
     return f"Ask for {' and '.join(amounts)}{enough}.{of_time}"
@@ -237,22 +237,12 @@ def similar_use(answer: Prediction) -> tuple[float, float] | None:
     return (min(answer.last_values), max(answer.last_values)) if is_similar and answer.last_values else None
 
 
-def _of_processors(such: SuchJobs) -> str:
-    counts = [run.processors for run in such.runs]
-    numbers = " to ".join(map(str, dict.fromkeys((min(counts), max(counts)))))
-    return f"jobs on {numbers} processor{'' if numbers == '1' else 's'}"
-
-
 def how_many(enough: Enough) -> str:
-    """Write the jobs for which a recommendation is enough: few similar ones as counted, else the share of all jobs.
+    """Write the jobs for which a recommendation was enough.
 
-    >>> how_many(Enough(0.97, 11, 11, True)), how_many(Enough(0.97, 10, 11, True))
-    ('all 11', '10 of 11')
-    >>> how_many(Enough(0.97, 30, 30, False))
-    '97 of 100'
+    >>> how_many(Enough(11, 11)), how_many(Enough(97, 100))
+    ('all 11', '97 of 100')
     """
-    if not enough.is_counted:
-        return f"{min(99, math.floor(100.0 * enough.share))} of 100"
     return f"all {enough.jobs}" if enough.within == enough.jobs else f"{enough.within} of {enough.jobs}"
 
 
@@ -273,10 +263,9 @@ def _used(such: SuchJobs, memory: Callable[[float], str]) -> str:
     used = []
     if such.memory_bytes is not None:
         at_most = "" if such.jobs == 1 else "at most "
-        on = "" if such.on_processors is None else f" on {such.on_processors} processors"
         measured = len(such.used("memory"))
         of = f" ({measured} measured)" if measured < such.jobs else ""
-        used.append(f"used {at_most}{memory(such.memory_bytes)}{on}{of}")
+        used.append(f"used {at_most}{memory(such.memory_bytes)}{such.on_processors}{of}")
     if such.runtime_s is not None:
         used.append(f"ran {'' if such.jobs == 1 else 'at most '}{time_text(such.runtime_s)}")
     failed = [

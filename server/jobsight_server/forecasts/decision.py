@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise, takewhile
 from typing import Literal, NamedTuple
 
@@ -91,14 +91,10 @@ class Use(NamedTuple):
 
 
 class Enough(NamedTuple):
-    """The ``share`` of jobs for which a recommendation is enough, and ``within``, their number among the latest similar
-    ``jobs``; ``is_counted`` if these are too few for a share of all jobs.
-    """
+    """Number of similar ``jobs`` with a known use, the latest ones, and for how many an amount was enough."""
 
-    share: float
     within: int
     jobs: int
-    is_counted: bool
 
 
 class Need(NamedTuple):
@@ -118,16 +114,15 @@ class Need(NamedTuple):
 class Decision:
     """The request for one resource, for the whole job; ``amount`` None: the request, or nothing, for this reason.
 
-    ``enough``: the share of jobs for which the amount is enough, None without sufficient evidence. ``similar``: number
-    of similar jobs with a measured use; ``largest``: their largest use, 0 for none. ``steps``: if more than the request
-    is recommended, both amounts with what they are enough for. ``estimated_from``: jobs with other numbers of
-    ``processors``, and then there is no share, or with similar ``facts``, and then it is not that of all similar jobs.
+    ``enough``: probability that the amount is enough, None without sufficient evidence. ``similar``: number of similar
+    jobs with a measured use. ``steps``: if more than the request is recommended, both amounts with what they were
+    enough for. ``estimated_from``: jobs with other numbers of ``processors``, which say nothing of that probability, or
+    with similar ``facts``, which say nothing of all similar jobs.
     """
 
     amount: float | None
     enough: float | None
     similar: int
-    largest: float
     kept: Kept | None = None
     steps: tuple[tuple[float, Enough], ...] = ()
     estimated_from: Literal["processors", "facts"] | None = None
@@ -152,7 +147,7 @@ def decide(
     failed = max([use.amount for use in uses if use.failed], default=0.0)
 
     def kept(why: Kept) -> Decision:
-        return Decision(None, None, len(uses), largest, why)
+        return Decision(None, None, len(uses), why)
 
     if not uses:
         return kept("not measured")
@@ -163,38 +158,30 @@ def decide(
     if need.amount is None:
         return kept("no forecast")
     least = _after_failures(uses, asked, failed, largest) if failed else 0.0
-    amount = need.amount
-    if not (few or need.by_facts):
-        amount = _within_evidence(resource, asked, uses, amount, largest, has_failed=failed > 0.0)
-    if not need.by_facts:
-        amount = max(amount, least)
-    if few:
-        amount = max(amount, largest)
-    elif not need.by_facts:
-        amount = _upheld(amount, need, uses[:LOOKED_AT], step)
+    if few or need.by_facts:
+        amount = max(need.amount, largest if few else 0.0, 0.0 if need.by_facts else least)
+    else:
+        amount = _within_evidence(resource, asked, uses, need.amount, largest, has_failed=failed > 0.0)
+        amount = _upheld(max(amount, least), need, uses[:LOOKED_AT], step)
         if len({use.burst for use in uses}) < MANY:
             amount = max(amount, min(asked, largest * (LONGEST if len(uses) < MANY else 1.0)))
     is_too_little = max(largest, failed) >= NEAR * asked if resource == "runtime" else max(largest, least) > asked
     if amount > asked > 0.0 and not (is_too_little or need.by_facts):
         return kept("enough requested")
     rounded = min(_up(amount, step), most)
-    is_wide = not failed and largest <= HALF * asked
-    likely = LIKELY if resource == "memory" or is_wide else 1.0 - MAY_EXCEED
-    if rounded < asked and not few and need.share(rounded) < likely:
-        return kept("forecast higher")
-    if few and rounded < asked:
-        return kept(few)
+    if rounded < asked:
+        is_wide = not failed and largest <= HALF * asked
+        likely = LIKELY if resource == "memory" or is_wide else 1.0 - MAY_EXCEED
+        if few or need.share(rounded) < likely:
+            return kept(few or "forecast higher")
     if amount * (1.0 - 1e-9) <= asked <= max(rounded, amount):
         return kept("as requested")
-    source: Literal["processors", "facts"] | None = None if uses[0].factor == 1.0 else "processors"
-    enough = None if few or source or rounded < amount else need.share(rounded)
-    source = "facts" if need.by_facts else source
-    decision = Decision(rounded, enough, len(uses), largest, estimated_from=source)
-    if enough is None or source or not 0.0 < asked < rounded:
-        return decision
-    latest = uses[:LOOKED_AT]
-    limits = ((limit, _share_within(latest, limit)) for limit in (asked, rounded))
-    return replace(decision, steps=tuple((limit, _enough(share, [(latest, limit)])) for limit, share in limits))
+    is_alike = uses[0].factor == 1.0
+    enough = None if few or not is_alike or rounded < amount else need.share(rounded)
+    if need.by_facts or not is_alike:
+        return Decision(rounded, enough, len(uses), estimated_from="facts" if need.by_facts else "processors")
+    limits = (asked, rounded) if enough is not None and 0.0 < asked < rounded else ()
+    return Decision(rounded, enough, len(uses), steps=tuple((limit, _count([(uses, limit)])) for limit in limits))
 
 
 def _too_few(resource: Resource, uses: Sequence[Use], *, is_named: bool) -> Kept | None:
@@ -210,28 +197,19 @@ def _too_few(resource: Resource, uses: Sequence[Use], *, is_named: bool) -> Kept
 
 
 def together(decisions: Mapping[Resource, Decision], uses: Mapping[Resource, Sequence[Use]]) -> Enough | None:
-    """Return the jobs for which all recommendations are enough; None if unknown.
-
-    The share is the product for independent resources, or that of the similar jobs if they refute it.
-    """
+    """Count the similar jobs for which all recommendations were enough; None without sufficient evidence."""
     changed = {resource: decision for resource, decision in decisions.items() if decision.amount is not None}
-    shares = [one.enough for one in changed.values() if one.enough is not None and one.estimated_from is None]
-    if not changed or len(shares) < len(changed):
+    if not changed or any(one.enough is None or one.estimated_from for one in changed.values()):
         return None
-    stated = math.prod(shares)
-    latest = [(uses[resource][:LOOKED_AT], decision.amount or 0.0) for resource, decision in changed.items()]
-    within = max(0.0, 1.0 - sum(1.0 - _share_within(some, amount) for some, amount in latest))
-    bursts = min(len({use.burst for use in some}) for some, _ in latest)
-    found = _enough(within if refuted(within * bursts, bursts, stated) else stated, latest)
+    found = _count([(uses[resource], decision.amount or 0.0) for resource, decision in changed.items()])
     return found if found.jobs >= LEAST_JOBS else None
 
 
-def _enough(share: float, latest: Sequence[tuple[Sequence[Use], float]]) -> Enough:
-    """Count the jobs whose use of every resource is known, and those for which every amount is enough."""
-    runs = set.intersection(*({use.run for use in some} for some, _ in latest))
-    beyond = {use.run for some, amount in latest for use in some if not _fits(use, amount)}
-    bursts = min(len({use.burst for use in some}) for some, _ in latest)
-    return Enough(share, len(runs - beyond), len(runs), bursts < MANY)
+def _count(amounts: Sequence[tuple[Sequence[Use], float]]) -> Enough:
+    """Count the latest jobs whose use of every resource is known, and those for which every amount was enough."""
+    runs = set.intersection(*({use.run for use in uses[:LOOKED_AT]} for uses, _ in amounts))
+    beyond = {use.run for uses, amount in amounts for use in uses if not _fits(use, amount)}
+    return Enough(len(runs - beyond), len(runs))
 
 
 def _after_failures(uses: Sequence[Use], asked: float, failed: float, largest: float) -> float:

@@ -106,10 +106,15 @@ class SuchJobs:
         return max(self.used("runtime"), default=None)
 
     @property
-    def on_processors(self) -> int | None:
-        """Return the processors of the run with the most memory, if no run had as many as the job."""
-        largest = max(self.runs, key=lambda run: run.memory_bytes or 0.0, default=None)
-        return None if largest is None or largest.processors == self.processors else largest.processors
+    def on_processors(self) -> str:
+        """Return their numbers of processors in words, empty if they had as many as the job."""
+        counts = {run.processors for run in self.runs} - {self.processors}
+        if not counts:
+            return ""
+        least, most = min(counts), max(counts)
+        return (
+            f" on {least} processor{'s' if most > 1 else ''}" if least == most else f" on {least} to {most} processors"
+        )
 
     @property
     def memory_is_virtual(self) -> bool:

@@ -2,27 +2,9 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from jobsight_predictor.question import Question
-from jobsight_server.forecasts.decision import LONGEST, MANY, Need, Use, decide
+from jobsight_server.forecasts.decision import MANY, Need, Use, decide
 from jobsight_server.forecasts.such_jobs import SuchJob, such_jobs
-
-
-@given(
-    used=st.lists(st.integers(100, 400), min_size=5, max_size=40),
-    asked=st.integers(500, 2000),
-    share=st.floats(0.5, 1.0),
-)
-def test_below_twenty_similar_jobs_a_request_stays_a_quarter_above_the_largest_use(
-    used: list[int], asked: int, share: float
-) -> None:
-    uses = [Use(float(amount), number) for number, amount in enumerate(used)]
-    need = Need(share * max(used), [(share * max(used), 0.9), (1.1 * max(used), 0.97)])
-    amount = decide("memory", float(asked), uses, need, 1.0).amount
-    if amount is not None and len(used) < MANY:
-        assert amount >= min(asked, LONGEST * max(used))
 
 
 def test_what_twenty_similar_jobs_used_is_enough() -> None:

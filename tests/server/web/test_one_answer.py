@@ -174,18 +174,18 @@ def predicted(served: Any, metric: str, **question: Any) -> Any:
     return answer.json["predictions"][0]
 
 
-def test_the_share_is_that_of_the_amount_also_where_the_request_is_too_little(served: Any) -> None:
+@pytest.mark.parametrize("mem", ["100M", "64G"])
+def test_the_jobs_counted_are_those_of_the_amount(served: Any, mem: str) -> None:
     """30 jobs that asked for 64G used 300M to 1025M: of those that ask for 100M, all would run out."""
     with served.engine.begin() as connection:
         for number in range(30):
             run(connection, number, used_memory_bytes=(300 + 25 * (number * 7 % 30)) * MIB)
     learn(served)
-    for mem in ("100M", "64G"):
-        text = ask(served, mem=mem)["text"]
-        amount, share = re.search(r"Ask for (\d+)M and .*: enough for (\d+) of 100", text).groups()  # type: ignore[union-attr]
-        within = sum(300 + 25 * number <= int(amount) for number in range(30)) / 30
-        assert int(share) / 100 <= within + 0.05
-        assert int(share) > 90
+    text = ask(served, mem=mem)["text"]
+    amount, count = re.search(r"Ask for (\d+)M and .*: enough for (all 30|\d+ of 30) similar jobs", text).groups()  # type: ignore[union-attr]
+    within = sum(300 + 25 * number <= int(amount) for number in range(30))
+    assert count == (f"{within} of 30" if within < 30 else "all 30")
+    assert within > 27
 
 
 def test_a_kill_counts_before_its_run_is_profiled(served: Any) -> None:
@@ -227,7 +227,7 @@ def test_a_job_without_a_name_is_answered_by_its_users_jobs_not_by_similar_ones(
     asked = {"cluster": "gamma", "user": "kim", "slurm": {"num_tasks": 1, "mem": "64G"}}
     text = served.client("submitter").post("/api/v1/advice", json=asked).json["text"]
     assert re.fullmatch(
-        r"Ask for 3\d min: enough for 9\d of 100 jobs of yours\. Your last 30 jobs used at most 308M and ran at most "
+        r"Ask for 3\d min: enough for all 30 jobs of yours\. Your last 30 jobs used at most 308M and ran at most "
         r"30 min\. Keep the memory request: a job without a name may belong to any application\. "
         r"This job requests 64G and has no time limit\.",
         text,

@@ -97,17 +97,17 @@ def test_applications_are_what_sql_counts(served: Any, days: tuple[str, str]) ->
 
 def test_what_if_is_answered_as_submission_is_and_without_scripts(served: Any) -> None:
     plant(served)
-    asked = {"application": "mesh", "processors": 8, "memory_bytes": "32G", "walltime_s": "10:00:00", "queue": "batch"}
-    slurm = {"num_tasks": 8, "mem_per_cpu": "4G", "time_limit": 600}
+    asked = {"application": "mesh", "processors": 4, "memory_bytes": "32G", "walltime_s": "10:00:00", "queue": "batch"}
+    slurm = {"num_tasks": 4, "mem_per_cpu": "8G", "time_limit": 600}
     job = {"cluster": "gamma", "user": "kim", "application": "mesh", "queue": "batch", "slurm": slurm}
     advice = served.client("submitter").post("/api/v1/advice", json=job).json
     found = get(served.client("scheduler"), "user", name="kim", **asked)["next_job"]
-    assert (found["like_job"], found["processors"], found["memory_bytes"]) == (None, 8, 32 * 2**30)
+    assert (found["like_job"], found["processors"], found["memory_bytes"]) == (None, 4, 32 * 2**30)
     assert found["text"] == advice["text"]
-    assert advice["slurm"]["mem_per_cpu"] < 4096
+    assert advice["slurm"]["mem_per_cpu"] < 8192
     per_cpu, minutes = advice["slurm"]["mem_per_cpu"], advice["slurm"]["time_limit"]
     (lines,) = [entry["text"] for entry in found["ask_lines"] if entry["scheduler"] == "slurm"]
-    whole = (8 * (per_cpu - 1), 8 * per_cpu + 1)
+    whole = (4 * (per_cpu - 1), 4 * per_cpu + 1)
     memory, time_limit, note = lines.splitlines()
     assert whole[0] <= int(memory.removeprefix("#SBATCH --mem=").removesuffix("M")) <= whole[1]
     assert time_limit == f"#SBATCH --time={minutes // 60:02}:{minutes % 60:02}:00"
