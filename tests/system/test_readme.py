@@ -34,9 +34,15 @@ def run(tmp_path: Path) -> object:
     return call
 
 
-def test_its_first_block_has_both_commands() -> None:
-    first = README.partition("```console\n")[2].partition("```")[0]
-    assert [line.split("#")[0].split() for line in first.splitlines()] == [["$", "make", "demo"], ["$", "make", "test"]]
+def test_its_first_blocks_have_the_report_and_both_targets() -> None:
+    first, second = re.findall(r"```console\n(.*?)```", README, re.DOTALL)[:2]
+    assert [line.split("#")[0].split()[1:3] for line in first.splitlines()] == [["sacct", "-a"], ["jobsight", "report"]]
+    assert [line.split("#")[0].split()[1:] for line in second.splitlines()] == [["make", "demo"], ["make", "test"]]
+
+
+def test_a_log_gives_the_report(run: object) -> None:
+    printed = run("jobsight report examples")  # type: ignore[operator]
+    assert "Enough for 8 of the last 8 similar jobs" in " ".join(printed.split()).replace("enough", "Enough")
 
 
 def test_old_accounting_files_give_the_forecasts_that_it_describes(run: object) -> None:

@@ -6,18 +6,27 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from sqlalchemy import Engine
 
 from jobsight_server.accounting.files import Content, UnreadableError
 from jobsight_server.accounting.formats import open_reader
 from jobsight_server.accounting.guess import WrongFormatError, check_format, guess_format
-from jobsight_server.accounting.origin import Given
+from jobsight_server.accounting.origin import NOTHING, Given
 from jobsight_server.accounting.read_logs import ImportReport, import_files
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.command_line.arguments import LEARNING, add_settings, settings_of
@@ -87,11 +96,11 @@ def run(args: argparse.Namespace) -> int:
         return show_files(args)
     if not args.files:
         raise UserError("name the accounting files, or give --list")
-    _split_format(args)
+    split_format(args)
     if args.forget:
         return forget_files(args)
-    given = args.cluster
-    formats = {str(file): _format_of(file, args.format) for file in args.files}
+    named = args.cluster
+    formats = {str(file): format_of(file, args.format) for file in args.files}
     for name in (args.user, args.application):
         if name is not None and not (name.isprintable() and 0 < len(name) <= LONGEST_NAME):
             raise UserError(f"{name[:60]!r}: a name has 1 to {LONGEST_NAME} printable characters")
@@ -99,9 +108,10 @@ def run(args: argparse.Namespace) -> int:
     try:
         with engine.connect().execution_options(reading=True) as connection:
             args.cluster = _cluster(args.cluster, stored_clusters(connection) | settings_of(args).declared_clusters)
-        report = _import(engine, args)
+        given = Given(args.user, args.application)
+        report = import_shown(engine, args.files, args.cluster, args.format, given)
         own = Own(args.cluster, report.figures.runs)
-        profiled = _profile(engine, settings_of(args), own)
+        profiled = learn_shown(engine, settings_of(args), own, len(report.figures.ended))
         waiting = count_waiting(engine, own)
         refresh_if_grown(engine)
     finally:
@@ -114,7 +124,7 @@ def run(args: argparse.Namespace) -> int:
             form = _form_of(Path(name), found)
             if form or args.format is None:
                 print(f"{name}: {found or 'unreadable'}{form}{' (guessed)' if args.format is None else ''}")
-        print(f"into cluster {args.cluster}{', the only one known' if given is None else ''}")
+        print(f"into cluster {args.cluster}{', the only one known' if named is None else ''}")
         _print(shown, "line" if report.figures.by_lines else "record")
     if not report.figures.records:
         print(f"jobsight import: no record of a job in {', '.join(shown['files'])}", file=sys.stderr)
@@ -122,13 +132,13 @@ def run(args: argparse.Namespace) -> int:
     return 1 if report.taken_in.unreadable else 0
 
 
-def _split_format(args: argparse.Namespace) -> None:
+def split_format(args: argparse.Namespace) -> None:
     """Split off the first argument if it names a format and a file follows."""
     named = [name for name in ACCOUNTING_FORMATS if str(args.files[0]) == name and len(args.files) > 1]
     args.format = named[0] if named else None
     args.files = args.files[len(named) :]
     absent = [str(file) for file in args.files if not file.exists()]
-    if absent and args.forget:
+    if absent and getattr(args, "forget", False):
         raise UserError(
             f"no such file: {', '.join(absent)}; it shows which runs to withdraw: restore it, under any name"
         )
@@ -136,7 +146,7 @@ def _split_format(args: argparse.Namespace) -> None:
         raise UserError(f"no such file: {', '.join(absent)}; formats are {', '.join(ACCOUNTING_FORMATS)}")
 
 
-def _format_of(file: Path, named: AccountingFormat | None) -> AccountingFormat | None:
+def format_of(file: Path, named: AccountingFormat | None) -> AccountingFormat | None:
     """Return the format of a file, guessed if it is not named; None if it cannot be read, which the import reports."""
     try:
         with Content(file) as content:
@@ -208,40 +218,55 @@ def as_json(
     }
 
 
-def _import(engine: Engine, args: argparse.Namespace) -> ImportReport:
+def import_shown(
+    engine: Engine,
+    files: Sequence[Path],
+    cluster: str,
+    log_format: AccountingFormat | None,
+    given: Given = NOTHING,
+) -> ImportReport:
+    """Import the files, with a bar for each."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         tasks: dict[Path, TaskID] = {
-            file.absolute(): progress.add_task(file.name, total=file.stat().st_size) for file in args.files
+            file.absolute(): progress.add_task(file.name, total=file.stat().st_size) for file in files
         }
         report = import_files(
             engine,
-            args.files,
-            args.cluster,
+            files,
+            cluster,
             time.time,
-            args.format,
+            log_format,
             lambda path, done: progress.update(tasks[path], completed=done),
-            Given(args.user, args.application),
+            given,
         )
         for task in progress.tasks:
             progress.update(task.id, completed=task.total)
         return report
 
 
-def _profile(engine: Engine, settings: Settings, own: Own) -> int:
-    """Profile only the imported runs: others of a running site may still wait for samples.
+def learn_shown(engine: Engine, settings: Settings, own: Own, runs: int) -> int:
+    """Profile only the imported runs, with a bar: others of a running site may still wait for samples.
 
-    Imported runs may wait too, if nodes of their cluster send samples; the server profiles them later.
+    Imported runs may wait too, if nodes of their cluster send samples; the server profiles them later. ``runs``: how
+    many have ended, for the bar.
     """
-    profiled, now = 0, time.time()
+    now = time.time()
     grace_s = settings.profile_grace_s if sent_since(engine, own.cluster, now - _LIVE_WITHIN_S) else 0.0
     config, monitoring = forecast_config(settings), SiteMonitoring(settings.measurements, time.time)
-    with Console(stderr=True).status("profiling"):
-        while done := profile_finished(
-            engine, grace_s, lambda: now, _RUNS_AT_ONCE, config=config, own=own, monitoring=monitoring
-        ):
-            profiled += done
-    return profiled
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("learning runs", total=runs)
+        return profile_finished(
+            engine,
+            grace_s,
+            lambda: now,
+            _RUNS_AT_ONCE,
+            config=config,
+            own=own,
+            monitoring=monitoring,
+            progress=lambda done: progress.advance(task, done),
+        )
 
 
 def _print(shown: dict[str, Any], unit: str) -> None:

@@ -59,13 +59,14 @@ def profile_finished(
     config: ForecastConfig | None = None,
     own: Own | None = None,
     monitoring: SiteMonitoring | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> int:
     """Profile and learn every ended run whose samples have arrived, or whose record was read ``grace_s`` ago.
 
     On a cluster whose nodes never sent samples, profile those that ended ``grace_s`` ago; on one of ``monitoring``,
     those whose last values it has had time to read. With ``own``, only these runs, and not before ``grace_s`` after
     their end. At most ``limit`` runs are committed together. Return how many were profiled; end early when ``stop`` is
-    set. A model from another ``config`` is retrained first.
+    set. A model from another ``config`` is retrained first. ``progress`` gets the number in each transaction.
     """
     done, after = 0, _BEGINNING
     config = config or ForecastConfig()
@@ -87,9 +88,12 @@ def profile_finished(
             profiled = profiles_of(connection, asked.runs, sampled_nodes, stop, config.fabric, asked.found)
         if profiled:
             with engine.begin() as connection, no_collection():
-                done += _store(connection, profiled, config, learning, asked.counts)
+                stored = _store(connection, profiled, config, learning, asked.counts)
+                done += stored
                 if learning.unwritten >= WRITTEN_AT_ONCE or len(finished) < limit:
                     learning.write(connection)
+            if progress is not None:
+                progress(stored)
         after = (finished[-1].end, finished[-1].id)
     if learning.unwritten:
         with engine.begin() as connection:

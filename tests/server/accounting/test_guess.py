@@ -143,16 +143,13 @@ def test_import_says_what_it_guessed(sqlite_engine: Engine, tmp_path: Path, caps
 def test_import_refuses_a_wrong_format_before_anything_is_read(
     sqlite_engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    right, wrong, unknown = (tmp_path / name for name in ("right", "wrong", "unknown"))
+    right, wrong = tmp_path / "right", tmp_path / "wrong"
     right.write_text(f"{TORQUE}\n")
     wrong.write_text(f"{PBSPRO}\n")
-    unknown.write_text("free text")
     status, _, said = run_import(sqlite_engine, capsys, "torque", right, wrong)
     assert status == 1
     assert f"{wrong}: not torque but pbspro: line 1 has exec_vnode=" in said
     assert rows(sqlite_engine, "job_id") == []
-    status, _, said = run_import(sqlite_engine, capsys, unknown)
-    assert (status, f"{unknown}: no known format: it begins with 'free text'. Name one: torque, " in said) == (1, True)
 
 
 def test_the_summary_has_words_and_no_line_for_what_there_is_none_of(

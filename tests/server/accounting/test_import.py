@@ -87,14 +87,6 @@ def test_a_file_that_another_process_reads_meanwhile_is_counted_whole(
         assert connection.exec_driver_sql("SELECT count(*) FROM jobs").scalar() == 30
 
 
-def test_an_absent_file_is_named_before_anything_is_read(
-    run_import: Callable[..., tuple[int, Any, str]], directory: Path
-) -> None:
-    status, found, errors = run_import(directory / "absent", "--cluster", "x")
-    assert (status, found) == (1, None)
-    assert f"no such file: {directory / 'absent'}" in errors
-
-
 def test_a_misspelt_cluster_does_not_become_one(
     run_import: Callable[..., tuple[int, Any, str]], engine: Engine, directory: Path, log: Any, noon: int
 ) -> None:

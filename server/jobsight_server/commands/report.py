@@ -1,0 +1,199 @@
+"""``jobsight report``: what a log shows, as one page and as text, by a database that is removed again."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from textwrap import indent
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+from sqlalchemy import event
+
+from jobsight_predictor.metrics import METRICS
+from jobsight_server.advice.words import SCHEDULERS
+from jobsight_server.command_line.answers import whole_file
+from jobsight_server.command_line.arguments import own_words
+from jobsight_server.command_line.help_text import HelpParser
+from jobsight_server.command_line.tables import table_of
+from jobsight_server.commands.import_logs import format_of, import_shown, learn_shown, split_format
+from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.profiler.ready import Own
+from jobsight_server.queries.report import Gain, Report, report
+from jobsight_server.settings import ACCOUNTING_FORMATS, AccountingFormat, Settings
+from jobsight_server.storage.clusters import listed
+from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.errors import UserError
+from jobsight_server.systems.migrate import upgrade
+from jobsight_server.web.kit.units import count, hours, many, percent
+from jobsight_server.web.report import REASONS, TITLES, UNITS, known_today, page_of, sentences, similar_jobs
+
+PARSE = HelpParser.parse_intermixed_args
+"""Options may stand between the files."""
+
+_CLUSTER = "log"
+_STANDARD_INPUT = Path("-")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="[FORMAT] LOG",
+        help="accounting files, plain or gzip, - for standard input; their format may come first: "
+        f"{', '.join(ACCOUNTING_FORMATS)} (default: guessed from each file)",
+    )
+    parser.add_argument("--output", type=Path, default=Path("report.html"), metavar="FILE", help="write the page to "
+                        "this file, replacing it (default: report.html)")  # fmt: skip
+    parser.add_argument("--node-hour", type=float, metavar="PRICE", help="price of a node for an hour, such "
+                        "as 0.9, to show what is freed as money")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    log = listed("standard input" if file == _STANDARD_INPUT else file.name for file in args.files)
+    _check_output(args.output, args.files)
+    if args.node_hour is not None and not 0.0 < args.node_hour < math.inf:
+        raise UserError(f"--node-hour {args.node_hour} is not a price above 0, such as 0.9")
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+    with TemporaryDirectory(prefix="jobsight-report-") as place:
+        args.files = [_stored(file, Path(place)) for file in args.files]
+        try:
+            split_format(args)
+            formats = {format_of(file, args.format) for file in args.files}
+            found, unreadable = _report(Path(place), args, formats)
+        except UserError as error:
+            raise UserError(str(error).replace(f"{place}{os.sep}", "")) from error
+    known = [name for name in formats if name in SCHEDULERS]
+    scheduler = {"pbspro": "pbs"}.get(known[0], known[0]) if len(known) == 1 else "SCHEDULER"
+    with whole_file(args.output) as unfinished:
+        unfinished.write_text(page_of(found, log, scheduler))
+    _show(found, log, scheduler, Console(highlight=False, markup=False, emoji=False))
+    print(f"\nThe same as a page: {args.output}")
+    for file, cause in unreadable.items():
+        print(f"jobsight report: unreadable: {Path(file).name}: {cause}", file=sys.stderr)
+    return 1 if unreadable else 0
+
+
+def _check_output(output: Path, files: Sequence[Path]) -> None:
+    """Check now what would otherwise fail after minutes."""
+    if not output.parent.is_dir():
+        raise UserError(f"--output {output}: there is no directory {output.parent}; create it first")
+    if output.is_dir() or not os.access(output.parent, os.W_OK):
+        raise UserError(f"--output {output}: it cannot be written; name a file in a directory of yours")
+    if any(output.resolve() == file.resolve() for file in files):
+        raise UserError(f"--output {output}: the report would replace this log; name another file")
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    """End on a signal by an exception: ending at once would leave the database behind."""
+    sys.exit(128 + number)
+
+
+def _stored(file: Path, place: Path) -> Path:
+    """Return the file; of standard input a copy, because formats are guessed by reading twice."""
+    if file != _STANDARD_INPUT:
+        return file
+    copy = place / "standard input"
+    with copy.open("wb") as stream:
+        shutil.copyfileobj(sys.stdin.buffer, stream)
+    return copy
+
+
+def _report(
+    place: Path, args: argparse.Namespace, formats: set[AccountingFormat | None]
+) -> tuple[Report, Mapping[str, str]]:
+    """Import and learn the files; return the report, and files that could not be read to their end, with the cause.
+
+    Raises:
+        UserError: no job in them has ended.
+    """
+    url, settings = f"sqlite:///{place / 'report.db'}", Settings()
+    schedulers = {SCHEDULERS.get(name or "") for name in formats}
+    engine = open_engine(url)
+    event.listen(engine, "connect", _without_waiting_for_the_disk)
+    try:
+        with own_words(url):
+            upgrade(engine)
+            imported = import_shown(engine, args.files, _CLUSTER, args.format)
+            learn_shown(engine, settings, Own(_CLUSTER, imported.figures.runs), len(imported.figures.ended))
+            reader = AnswerReader(engine, forecast_config(settings))
+            scheduler = schedulers.pop() if len(schedulers) == 1 else None
+            with closing(reader), engine.connect().execution_options(reading=True) as connection:
+                found = report(connection, reader, scheduler, args.node_hour, time.time())
+    finally:
+        engine.dispose()
+    if found is None:
+        why = [f"{number} {reason}" for reason, number in imported.figures.rejected.most_common(3)]
+        why += [f"{Path(file).name}: {cause}" for file, cause in imported.taken_in.unreadable.items()]
+        raise UserError(
+            f"no job has ended in {listed(file.name for file in args.files)}{': ' if why else ''}{'; '.join(why)}"
+        )
+    return found, imported.taken_in.unreadable
+
+
+def _without_waiting_for_the_disk(connection: Any, _record: object) -> None:
+    connection.execute("PRAGMA synchronous=OFF")  # the database does not outlive the process
+
+
+def _show(found: Report, log: str, scheduler: str, console: Console) -> None:
+    """Print what the page shows; names as Text, because they may look like one of rich's tags."""
+    waste = found.users
+    console.print(Text(f"{log}: jobs that ended from {waste.first_day} to {waste.last_day} (UTC)\n", style="bold"))
+    for sentence in sentences(found):
+        console.print(sentence)
+    table = table_of(["Resource", "Unit"], ["Held", "Used", "Unused", "Jobs"])
+    for resource, unit in UNITS.items():
+        of = getattr(waste, resource)
+        figures = (hours(of.requested_hours), hours(of.used_hours), percent(of.unused_share), count(of.jobs))
+        table.add_row(TITLES[resource], unit, *figures)
+    console.print(table)
+    for title, gains in (("Users", found.user_gains), ("Applications", found.application_gains)):
+        console.print(f"{title} with most to gain", style="bold")
+        for gain in gains:
+            _show_gain(gain, found.metric, console)
+        if not gains:
+            console.print("None: recommended requests would have freed nothing, and none is lower now.")
+        console.print()
+    console.print("Accuracy and share held, by week, as of each job's submission", style="bold")
+    weeks = table_of(["Week from"], [METRICS[row.metric].title for row in found.trust.rows])
+    for week in found.trust.week_starts:
+        cells = [next((of for of in row.weeks if of.first_day == week), None) for row in found.trust.rows]
+        weeks.add_row(week, *("–" if of is None else f"{percent(of.accuracy)}, {percent(of.held)}" for of in cells))
+    console.print(weeks)
+    console.print("As if known today", style="bold")
+    for sentence in known_today(found):
+        console.print(sentence)
+    if not found.known_today:
+        console.print("No line above has a forecast.")
+    console.print("\nLeft out", style="bold")
+    for row in found.excluded:
+        what, reason = TITLES.get(row.what, row.what), REASONS.get(row.reason, row.reason)
+        console.print(Text(f"{count(row.count):>9}  {what}: {reason}"))
+    console.print(f"\nNext: jobsight setup {scheduler}, on the scheduler's host, shows what it will install.")
+
+
+def _show_gain(gain: Gain, metric: str, console: Console) -> None:
+    of = getattr(gain.row, metric)
+    console.print(
+        Text(
+            f"{gain.row.name or '–'}: {hours(of.freed_hours)} of {hours(of.requested_hours)} {UNITS[metric]} freed; "
+            f"{count(of.would_run_out)} of {many(of.jobs, 'job')} would have run out, {count(of.ran_out)} did"
+        )
+    )
+    for lines in gain.ask_lines:
+        console.print(Text(indent(lines.text, "    ")), soft_wrap=True)
+    console.print(Padding(Text(similar_jobs(gain, metric)), (0, 0, 0, 4)))

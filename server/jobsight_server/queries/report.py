@@ -1,0 +1,278 @@
+"""The report on a log: what jobs held, used and could free, who has most to gain, and how far to trust it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+
+import numpy as np
+from sqlalchemy import Connection
+
+from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.series import accuracy
+from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask
+from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.decision import ASKED_FOR, Resource
+from jobsight_server.forecasts.record import Asked, Record, Share
+from jobsight_server.profiler.totals import COLUMNS
+from jobsight_server.queries.rejected import REJECTIONS, rejections
+from jobsight_server.queries.savings import (
+    Asking,
+    Days,
+    LeftOut,
+    SavingsRow,
+    saved_amounts,
+    saving_row,
+    stored_days,
+    sums_of_all,
+    widened,
+)
+from jobsight_server.queries.trust import Trust, TrustRequest, trust
+from jobsight_server.queries.waste import Waste, WasteList, WasteRequest, WasteRow, waste
+from jobsight_server.storage.engine import fetch
+from jobsight_server.storage.event_counts import read_event_counts
+
+LISTED = 10
+BEHIND = 3
+"""Similar jobs to name under each line."""
+LEVEL = 0.9
+FEWEST_USERS = 5
+"""Fewer users give no interval, as in trials."""
+_RESAMPLES = 2000
+_GIB = 2.0**30
+_DAY_HOURS = 24.0
+
+_LARGEST_ON_A_NODE = (
+    "SELECT max(j.requested_memory_bytes / held.nodes) FROM jobs j JOIN "
+    "(SELECT run_id, count(*) AS nodes FROM job_nodes GROUP BY run_id) held ON held.run_id = j.id "
+    "WHERE j.memory_is_virtual IS NULL OR NOT j.memory_is_virtual"
+)
+_USERS_OF_APPLICATION = (
+    f'SELECT g.cluster, g."user", {", ".join(f"sum(s.{name})" for name in COLUMNS)} '
+    "FROM savings s JOIN savings_groups g ON g.id = s.group_id WHERE s.metric = ? AND s.level = 'group' "
+    "AND s.period = 'month' AND g.cluster = ? AND g.application = ? GROUP BY 1, 2"
+)
+_NOT_ENDED = "SELECT state, sum(n) FROM job_counts WHERE state <> 'ended' GROUP BY state ORDER BY state"
+
+
+class Freed(Record):
+    """An amount over all ``users`` with counted jobs, and the ends of its interval, null with fewer than five users.
+
+    ``low`` and ``high``: 5 % and 95 % of the amounts of users drawn at random, with replacement.
+    """
+
+    users: int
+    amount: float
+    low: float | None
+    high: float | None
+
+    def times(self, factor: float) -> Freed:
+        """Return the same in another unit."""
+        low, high = (None if end is None else end * factor for end in (self.low, self.high))
+        return Freed(self.users, self.amount * factor, low, high)
+
+    def negative(self) -> Freed:
+        """Return what was taken instead of freed."""
+        found = self.times(-1.0)
+        return Freed(found.users, found.amount, found.high, found.low)
+
+
+class SimilarJob(Record):
+    """A job, with the memory in bytes or time in seconds that it requested and used."""
+
+    job_id: str
+    requested: float | None
+    used: float | None
+
+
+class Gain(Record):
+    """A user or application with much to gain: the ``advice`` for jobs of one user and application, as lines.
+
+    ``enough`` of the ``similar`` jobs that used a known amount stayed within it; ``last_jobs`` are the latest of them.
+    """
+
+    row: WasteRow
+    advice: SavingsRow
+    ask_lines: list[AskLine]
+    similar: int
+    enough: int
+    last_jobs: list[SimilarJob]
+
+
+class KnownToday(Record):
+    """Accuracy of today's forecasts for the similar ``jobs`` behind the lines, and the share that today's amounts would
+    have held: they were learned from these very jobs."""
+
+    metric: str
+    jobs: int
+    accuracy: Share
+    held: Share
+
+
+class Excluded(Record):
+    """A number of records or jobs that do not count in ``what``, and the reason."""
+
+    what: str
+    reason: str
+    count: int
+
+
+class Report(Record):
+    """All finished jobs of a log, from ``users.first_day`` to ``users.last_day``.
+
+    ``metric``: memory, or run time if nobody can gain memory; gains are ordered by what its requests would have freed.
+    ``freed``: GiB-hours. ``nodes``: the same in nodes over all days, each of ``node_bytes``, the largest memory that a
+    job requested on one node. A node has at least that, so this many nodes at most; null where no job shows it.
+    ``money``: of these nodes, at a price for each hour.
+    """
+
+    metric: Resource
+    users: WasteList
+    applications: WasteList
+    user_gains: list[Gain]
+    application_gains: list[Gain]
+    freed: Freed
+    node_bytes: float | None
+    nodes: Freed | None
+    money: Freed | None
+    trust: Trust
+    known_today: list[KnownToday]
+    excluded: list[Excluded]
+
+
+def report(
+    connection: Connection, reader: AnswerReader, scheduler: Scheduler | None, node_hour: float | None, now: float
+) -> Report | None:
+    """Return the report on all jobs of the database, of one cluster; None without a finished job.
+
+    ``scheduler``: the syntax of the lines; ``node_hour``: the price of a node for an hour.
+    """
+    stored = stored_days(connection)
+    if stored is None:
+        return None
+    asking, whole = Asking(connection, reader), widened(stored, stored)
+    for metric in ASKED_FOR:
+        users = _listed(connection, asking, stored, "user", metric)
+        applications = _listed(connection, asking, stored, "application", metric)
+        advised = [(row, getattr(row, f"{metric}_advice")) for row in users.rows]
+        of_users = _gains(asking, advised, metric, scheduler)
+        advised = [(row, _advice_of_application(connection, asking, row, metric, whole)) for row in applications.rows]
+        of_applications = _gains(asking, advised, metric, scheduler)
+        if of_users or of_applications:
+            break
+    freed = over_users(
+        saved_amounts(sums, "memory")["freed_hours"]
+        for _, _, *sums in sums_of_all(connection, "memory", whole, "user")
+        if sums[COLUMNS.index("jobs")]
+    )
+    ((node_bytes,),) = fetch(connection, _LARGEST_ON_A_NODE, ())
+    node_hours = freed.times(_GIB / node_bytes) if node_bytes else None
+    days = stored.last - stored.first + 1
+    weeks = TrustRequest(stored.first, stored.last, by="cluster", listed=Asked("metric"))
+    return Report(
+        metric=metric,
+        users=users,
+        applications=applications,
+        user_gains=of_users,
+        application_gains=of_applications,
+        freed=freed,
+        node_bytes=node_bytes,
+        nodes=node_hours and node_hours.times(1.0 / (days * _DAY_HOURS)),
+        money=None if node_hours is None or node_hour is None else node_hours.times(node_hour),
+        trust=trust(connection, weeks, reader.config.coverage, now, asking),
+        known_today=_known_today(asking, [each.advice for each in (*of_users, *of_applications)]),
+        excluded=_excluded(connection, users),
+    )
+
+
+def over_users(amounts: Iterable[float]) -> Freed:
+    """Return the sum over users with its interval (percentile bootstrap), the same in every run."""
+    each = np.array(list(amounts), dtype=np.float64)
+    if len(each) < FEWEST_USERS:
+        return Freed(len(each), float(each.sum()), None, None)
+    random = np.random.default_rng(0)
+    sums = [random.choice(each, len(each)).sum() for _ in range(_RESAMPLES)]
+    low, high = np.quantile(sums, ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0))
+    return Freed(len(each), float(each.sum()), float(low), float(high))
+
+
+def _listed(connection: Connection, asking: Asking, days: Days, by: str, metric: str) -> WasteList:
+    listed = Asked(f"{metric}_freed", descending=True, limit=LISTED)
+    return waste(connection, asking, WasteRequest(days.first, days.last, by, listed=listed))
+
+
+def _advice_of_application(
+    connection: Connection, asking: Asking, row: WasteRow, metric: str, days: Days
+) -> SavingsRow | None:
+    """Return the advice for the user whose jobs of this application would have freed most; None if none counts."""
+    users = fetch(connection, _USERS_OF_APPLICATION, (metric, row.cluster, row.name))
+    users = [found for found in users if found[2 + COLUMNS.index("jobs")]]
+    if not users:
+        return None
+    cluster, user, *sums = max(users, key=lambda found: saved_amounts(found[2:], metric)["freed_hours"])
+    return saving_row(connection, asking, "application", user, metric, days, (cluster, row.name, *sums))
+
+
+def _gains(
+    asking: Asking,
+    advised: Iterable[tuple[WasteRow, SavingsRow | None]],
+    metric: Resource,
+    scheduler: Scheduler | None,
+) -> list[Gain]:
+    """Return those for which recommended requests would have freed something, or are less than requested now."""
+    gains = []
+    for row, advice in advised:
+        of: Waste = getattr(row, metric)
+        found = None if advice is None else asking.of(advice.cluster, advice.user, advice.application)
+        if advice is None or found is None:
+            continue
+        like, recommended = found
+        amount, uses = recommended.best(metric), recommended.such_jobs.uses[metric]
+        if (of.freed_hours or 0.0) <= 0.0 and (amount or inf) >= (like.requested(metric) or 0.0):
+            continue
+        last = [
+            SimilarJob(run.job_id, run.requested(metric), run.memory_bytes if metric == "memory" else run.runtime_s)
+            for run in recommended.such_jobs.runs
+            if run.job_id
+        ]
+        gains.append(
+            Gain(
+                row=row,
+                advice=advice,
+                ask_lines=lines_to_ask(recommended, scheduler, like),
+                similar=len(uses),
+                enough=sum(use.amount <= (amount or 0.0) for use in uses),
+                last_jobs=last[:BEHIND],
+            )
+        )
+    return gains
+
+
+def _known_today(asking: Asking, rows: Iterable[SavingsRow]) -> list[KnownToday]:
+    keys = dict.fromkeys((row.cluster, row.user, row.application) for row in rows)
+    found = [recommended for key in keys if (advised := asking.of(*key)) for recommended in advised[1:]]
+    answers = []
+    for metric in ASKED_FOR:
+        near, held = [], []
+        for of in found:
+            forecast, amount = of.answers[metric].value, of.best(metric)
+            if forecast is not None and amount is not None:
+                near += [accuracy(forecast, use.amount) for use in of.such_jobs.uses[metric] if not use.failed]
+                held += [use.amount <= amount for use in of.such_jobs.uses[metric]]
+        if near:
+            answers.append(KnownToday(metric, len(held), float(np.mean(near)), float(np.mean(held))))
+    return answers
+
+
+def _excluded(connection: Connection, found: WasteList) -> list[Excluded]:
+    """Return what counts nowhere: lines without a job, runs without an end, jobs without a value or a request."""
+    events = read_event_counts(connection)
+    rows = [Excluded(REJECTIONS[each.name], each.label, each.value) for each in rejections(events)]
+    rows += [Excluded("runs not at their end", state, int(n)) for state, n in fetch(connection, _NOT_ENDED, ())]
+    for resource, left in found.left_out.items():
+        rows += [Excluded(resource, reason, n) for reason in LeftOut.__struct_fields__ if (n := getattr(left, reason))]
+    for (name, label), n in events.items():
+        metric, _, reason = label.partition(": ")
+        if name == "profiles_missing" and metric in ("memory", "cpu"):
+            rows.append(Excluded(f"{METRICS[metric].title} unknown", reason, n))
+    return rows

@@ -1,0 +1,107 @@
+"""The report on a log as a page of its own: one file, without a server or a network; and its sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader
+
+from jobsight_predictor.metrics import METRICS
+from jobsight_server import web
+from jobsight_server.accounting.amounts import memory_text
+from jobsight_server.queries.report import Freed, Gain, Report
+from jobsight_server.web.kit.units import FILTERS, FOR_TEMPLATES, count, hours, many, percent, resource_value
+
+UNITS = {"memory": "GiB-hours", "processors": "processor-hours", "runtime": "processor-hours", "gpus": "GPU-hours"}
+"""Resource -> unit of what jobs held and used."""
+
+TITLES = {"memory": "Memory", "processors": "Processors", "runtime": "Time limits", "gpus": "GPUs"}
+
+REASONS = {
+    "without_request": "no request",
+    "without_use": "no exact use",
+    "without_bound": "submitted before there was a recommendation",
+}
+
+
+def sentences(found: Report) -> Iterator[str]:
+    """Yield the answers in words: what would have been freed, what it is worth, and how many jobs would have failed."""
+    memory, time = found.users.memory, found.users.runtime
+    if not memory.jobs and not time.jobs:
+        yield "No job has a request, an exact use and a recommendation at its submission: nothing can be judged yet."
+    if memory.jobs:
+        is_gain = found.freed.amount >= 0
+        freed = _between(found.freed if is_gain else found.freed.negative(), " by a 90 % interval over users")
+        yield (
+            f"Recommended memory requests would have {'freed' if is_gain else 'taken another'} {freed} of "
+            f"{hours(memory.requested_hours)} GiB-hours. {count(memory.would_run_out)} of {many(memory.jobs, 'job')} "
+            f"would have run out of memory; {count(memory.ran_out)} ran out of their own requests."
+        )
+        if is_gain:
+            yield _nodes(found)
+    if time.jobs:
+        yield (
+            f"{count(time.would_run_out)} of {many(time.jobs, 'job')} would have run out of time with the recommended "
+            f"limits; {count(time.ran_out)} ran out of their own."
+        )
+
+
+def _nodes(found: Report) -> str:
+    if found.nodes is None or found.node_bytes is None:
+        return "In nodes and money: unknown, because the log names no node of a job with a memory request."
+    money = "" if found.money is None else f", or {_between(found.money)} at the price of their hours"
+    return (
+        f"That is at most {_between(found.nodes)} nodes all the time{money}. No log says what a node has: at least "
+        f"{memory_text(found.node_bytes)}, the most that one job requested on one."
+    )
+
+
+def _between(of: Freed, kind: str = "") -> str:
+    if of.low is None:
+        return f"{hours(of.amount)} (no interval: {many(of.users, 'user')})"
+    return f"{hours(of.amount)} ({hours(of.low)} to {hours(of.high)}{kind})"
+
+
+def known_today(found: Report) -> Iterator[str]:
+    """Yield how well today's forecasts fit the jobs that they were learned from."""
+    for of in found.known_today:
+        yield (
+            f"{METRICS[of.metric].title}: today's forecasts are {percent(of.accuracy)} accurate for the "
+            f"{many(of.jobs, 'similar job')} behind the lines above, and today's amounts would have held "
+            f"{percent(of.held)}. These jobs taught them: it shows how well the lines fit, not how well they will hold."
+        )
+
+
+def similar_jobs(gain: Gain, metric: str) -> str:
+    """Return the similar jobs behind a recommendation in words."""
+    if not gain.similar:
+        return "No similar job has been measured."
+    last = ", ".join(
+        f"{job.job_id} used {resource_value(job.used, metric)} of {resource_value(job.requested, metric)}"
+        for job in gain.last_jobs
+    )
+    of = f"{gain.advice.application or 'jobs without a name'} of {gain.advice.user}"
+    return f"For {of}: enough for {gain.enough} of the last {many(gain.similar, 'similar job')}. {last}."
+
+
+def page_of(found: Report, log: str, scheduler: str) -> str:
+    """Return the HTML of the report on ``log``; ``scheduler``: as `jobsight setup` names it."""
+    templates = Environment(loader=PackageLoader(web.__name__), autoescape=True, trim_blocks=True)
+    templates.filters.update(FILTERS)
+    # Nothing has an address in a file of its own.
+    templates.globals.update(FOR_TEMPLATES, url_for=lambda *_, **__: "")
+    place = files(web) / "static"
+    return templates.get_template("report.html").render(
+        data=found,
+        log=log,
+        scheduler=scheduler,
+        sentences=list(sentences(found)),
+        known_today=list(known_today(found)),
+        similar_jobs=similar_jobs,
+        units=UNITS,
+        titles=TITLES,
+        reasons=REASONS,
+        style=(place / "jobsight.css").read_text(),
+        script=(place / "copy.js").read_text(),
+    )

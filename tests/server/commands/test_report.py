@@ -1,0 +1,217 @@
+"""The report on a log: its numbers are those of the pages and of SQL, and it leaves one file behind."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sqlalchemy import Engine, text
+from tests import make
+from tests.server.test_walks import RECORD
+
+from jobsight_server.cli import main
+from jobsight_server.queries.report import over_users
+from jobsight_server.serve.app import create_app
+from jobsight_server.settings import Settings
+from jobsight_server.web.kit.units import count, hours, many, percent
+
+BEGIN = 1_700_006_400  # 2023-11-15
+SCRIPT = "<script>alert(1)</script>"
+JOB = {"number": 0, "user": "ann", "name": "mesh", "gb": 2, "asked": "Resource_List.mem=8gb "}
+
+
+def record(**changes: Any) -> str:
+    """A job of two processors that began ``number`` thirds of an hour after the first."""
+    of = JOB | changes
+    begin = BEGIN + 1200 * of["number"]
+    line = RECORD.format(
+        at=time.strftime("%m/%d/%Y %H:%M:%S", time.gmtime(begin + 1200)),
+        number=of["number"], user=of["user"], name=of["name"], begin=begin, end=begin + 1200,
+    )  # fmt: skip
+    line = line.replace("session=1 ", "owner=u@login session=1 ")
+    return line.replace("mem=900000kb", f"mem={of['gb'] * 2**20:.0f}kb").replace("Resource_List.mem=8gb ", of["asked"])
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Six users, one of whom has jobs that outgrow their requests, and one who requests nothing; and a damaged line."""
+    lines = [
+        record(number=20 * number + place, user=user, name=name, gb=gb + number % 3 * 0.01, asked=asked)
+        for number in range(14)
+        for place, (user, name, gb, asked) in enumerate(
+            [
+                ("ann", "mesh", 2, JOB["asked"]),
+                ("bob", SCRIPT, 3, JOB["asked"]),
+                ("cyd", "fit", 4, JOB["asked"]),
+                ("dan", "fit", 1, JOB["asked"]),
+                ("eve", "grow", 5 + number % 7, JOB["asked"]),
+                ("fay", "mesh", 2, ""),
+            ]
+        )
+    ]
+    file = tmp_path / "20231115"
+    file.write_text("".join(lines) + "damaged;E;line\n")
+    return file
+
+
+def ask(log: Path, tmp_path: Path, engine: Engine, path: str) -> Any:
+    """What the pages of a site with the same jobs show."""
+    client = make.person(create_app(Settings(database=str(engine.url)), engine, engine), engine)
+    return client.get(f"/api/v1/{path}&since=2023-11-15&until=2023-11-18").get_json()
+
+
+def test_its_numbers_are_those_of_pages_and_of_sql(
+    log: Path, tmp_path: Path, sqlite_engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "report.html"
+    assert main(["report", str(log), "--output", str(page), "--node-hour", "0.5"]) == 0
+    printed = capsys.readouterr().out
+    shown, words = page.read_text(), " ".join(printed.split())
+    assert main(["import", str(log), "--cluster", "c", "--database", str(sqlite_engine.url)]) == 0
+    waste = ask(log, tmp_path, sqlite_engine, "waste?sort=memory_freed")
+    trust = ask(log, tmp_path, sqlite_engine, "trust?by=cluster")
+    for resource in ("memory", "processors", "runtime"):
+        of = waste[resource]
+        figures = [hours(of["requested_hours"]), hours(of["used_hours"])], percent(of["unused_share"]), of["jobs"]
+        assert re.search(rf"-hours +{figures[0][0]} +{figures[0][1]} +{figures[1]} +{figures[2]} *\n", printed), of
+    memory = waste["memory"]
+    freed = re.search(
+        r"would have freed ([\d.]+) \((-?[\d.]+) to ([\d.]+) by a 90 %.*?at most ([\d.]+).*? or ([\d.]+)", words
+    )
+    assert freed is not None, words
+    amount, low, high, nodes, money = map(float, freed.groups())
+    assert hours(memory["freed_hours"]) == freed[1]
+    assert low < amount < high < memory["requested_hours"]
+    # Four days, and 8 GiB on the only node: what one job requested.
+    assert (nodes, money) == pytest.approx((amount / 8 / 96, amount / 8 * 0.5), abs=0.006)
+    failed = f"{memory['would_run_out']} of {many(memory['jobs'], 'job')} would have run out of memory"
+    assert f"{failed}; {memory['ran_out']} ran out of their own requests" in words
+    assert memory["ran_out"] > 0
+    for row in (row for row in waste["rows"] if (row["memory"]["freed_hours"] or 0) > 0):
+        of, advice = row["memory"], row["memory_advice"]
+        assert f"{row['name']}: {hours(of['freed_hours'])} of {hours(of['requested_hours'])} GiB-hours freed" in words
+        assert f"#PBS -l mem={advice['recommended'] / 2**20:.0f}mb" in printed
+        assert shown.count(f"#PBS -l mem={advice['recommended'] / 2**20:.0f}mb") >= 1
+    for of in trust["rows"]:
+        if of["metric"] == "memory":
+            week = of["weeks"][0]
+            assert f"{week['first_day']}" in printed
+            assert f"{percent(week['accuracy'])}, {percent(week['held'])}" in printed
+    for reason, number in waste["left_out"]["memory"].items():
+        phrase = {"without_request": "no request", "without_use": "no exact use"}.get(reason, "submitted before")
+        assert (f"{count(number)} Memory: {phrase}" in words) == (number > 0)
+    assert "accounting lines rejected: " in words
+    with sqlite_engine.connect() as connection:
+        requested, used, number = connection.execute(
+            text(
+                'SELECT sum(j.requested_memory_bytes * (j."end" - j.start)) / 3600.0 / 1073741824.0, '
+                'sum(m.value * j.processors * (j."end" - j.start)) / 3600.0 / 1073741824.0, count(*) FROM jobs j '
+                "JOIN profiles m ON m.run_id = j.id AND m.metric = 'memory' AND m.bound IS NOT NULL "
+                "WHERE j.requested_memory_bytes IS NOT NULL"
+            )
+        ).one()
+    assert (memory["requested_hours"], memory["used_hours"]) == pytest.approx((requested, used), rel=1e-6)
+    assert memory["jobs"] == number
+
+
+def test_the_page_is_one_file_and_says_what_the_text_says(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "a.html"
+    packed = tmp_path / "more.gz"
+    packed.write_bytes(gzip.compress(record(number=300, name="late").encode()))
+    assert main(["report", str(log), str(packed), "--output", str(page)]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    shown = page.read_text()
+    assert len(shown) < 2_000_000
+    assert re.findall(r"(?:src|href)=|https?:|url\(|@import", shown) == []
+    assert SCRIPT not in shown
+    assert "jobsight setup torque" in shown
+    assert "jobsight setup torque" in printed
+    for sentence in re.findall(r'<p class="answer">(.*?)</p>', shown):
+        assert sentence in printed
+    assert len(re.findall(r"<pre ", shown)) == printed.count("#PBS -l mem=") > 4
+
+
+def test_the_interval_is_that_of_the_central_limit_theorem() -> None:
+    """Over many users who are alike, as a reference of its own."""
+    amounts = np.random.default_rng(7).exponential(10.0, 400)
+    found = over_users(amounts)
+    half = 1.645 * amounts.std() * len(amounts) ** 0.5
+    assert found.amount == pytest.approx(amounts.sum())
+    assert (found.low, found.high) == pytest.approx((amounts.sum() - half, amounts.sum() + half), rel=0.01)
+    assert over_users([5.0] * 4).low is None
+    assert (over_users([5.0] * 5).low, over_users([]).amount) == (25.0, 0.0)
+
+
+def reporting(log: Path | str, place: Path, **more: Any) -> subprocess.Popen[str]:
+    """A report whose temporary files are in ``place / "tmp"``."""
+    (place / "tmp").mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "jobsight_server.cli", "report", str(log)]
+    environment = {**os.environ, "TMPDIR": str(place / "tmp"), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, cwd=place, env=environment, text=True, **pipes, **more)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_report_that_is_interrupted_leaves_nothing(log: Path, tmp_path: Path, number: int) -> None:
+    place = tmp_path / "here"
+    place.mkdir()
+    log.write_text("".join(record(number=one) for one in range(5000)))
+    running = reporting(log, place)
+    deadline = time.monotonic() + 60
+    while not list((place / "tmp").glob("*/report.db")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert list((place / "tmp").glob("*/report.db"))
+    running.send_signal(number)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 128 + number
+    assert "Traceback" not in said
+    assert [*(place / "tmp").iterdir(), *place.glob("*.html")] == []
+
+
+def test_standard_input_is_a_log_too(log: Path, tmp_path: Path) -> None:
+    with log.open() as stream:
+        out, said = reporting("-", tmp_path, stdin=stream).communicate(timeout=120)
+    assert out.startswith("standard input: jobs that ended from 2023-11-15 to 2023-11-18"), said
+    assert max(map(len, out.splitlines())) <= 80
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "more", "said"),
+    [
+        ("free text", [], "log: no known format: it begins with 'free text'. Name one: torque, "),
+        ("", [], "log: no known format: it is empty"),
+        (record().replace(";E;", ";S;"), [], "no job has ended in log"),
+        (record(), ["--output", "absent/report.html"], "--output absent/report.html: there is no directory absent"),
+        (record(), ["--output", "log"], "the report would replace this log"),
+        (record(), ["absent"], "no such file: absent; formats are torque"),
+        (record(), ["--node-hour", "0"], "--node-hour 0.0 is not a price above 0"),
+        (record(), ["--output", "."], "--output .: it cannot be written"),
+    ],
+)
+def test_what_gives_no_report_says_why(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    content: str,
+    more: list[str],
+    said: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("log").write_text(content)
+    assert main(["report", "log", *more]) == 1
+    assert said in capsys.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["log"]
+    assert Path("log").read_text() == content
