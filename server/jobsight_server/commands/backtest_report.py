@@ -13,14 +13,18 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.amounts import percent, plain
 from jobsight_server.command_line.tables import table_of
 
-WASTED = {"bytes": "B s", "bps": "bit", "share": "CPU s", "seconds": "s s"}
-"""Unit of value x time, by the metric's format."""
-ASKED = {
-    "completion": "forecast at submission, learned at the end",
-    "start": "asked again at their start, learned at the end",
-    "submission": "learned in the order of submission",
+WASTED = {
+    "bytes": ("GiB-hours", 2.0**30 * 3600.0),
+    "bps": ("GB", 8e9),
+    "share": ("CPU hours", 3600.0),
+    "seconds": ("hours x hours", 3600.0**2),
 }
-_PREFIXES = " kMGTPEZY"
+"""Unit of value x time, by the metric's format, in the metric's unit x seconds."""
+ASKED = {
+    "completion": "each forecast when it was submitted, and learned when it ended",
+    "start": "each forecast again when it started, and learned when it ended",
+    "submission": "each forecast and learned in the order of submission",
+}
 
 
 def show(account: Mapping[str, Any], console: Console) -> None:
@@ -29,26 +33,34 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     metric = account["metric"]
     write(f"{account['trace']}: {metric}, {METRICS[metric].unit}", style="bold")
     write(f"{account['jobs']:,} jobs of {account['users']:,} users, {ASKED[account['protocol']]}.")
+    if account["skipped"]:
+        write("Left out:")
     for reason, count in account["skipped"].items():
         write(f"{count:>9,}  {reason}")
+    write("\nHow close the forecasts were", style="bold")
     console.print(_forecasts(account))
-    write(f"Scored on the {account['compared']:,} jobs for which every line has a forecast.")
-    write("best of them: for each user, chosen after the fact.")
+    write(
+        f"Accuracy on the {account['compared']:,} jobs for which every line has a forecast: 1 is exact. By job: the "
+        "mean over jobs; by user: over users, each counting alike. Too low: jobs that used more than forecast. Has "
+        "one: jobs with a forecast. Best per user: the line that was best for each user, known only afterwards."
+    )
     if (error := account["mean_error"])["answered"] is not None:
         more = error["answered"] - error["best"]
         better = "better" if more <= 0 else "worse"
-        write(f"Jobsight errs {abs(more):.3f} per job {better} than each user's best single candidate in hindsight.")
-    write("By how many of the user's jobs were known: " + _by_history(account["by_history"]))
+        write(f"Jobsight's mean error is {abs(more):.3f} {better} than that of the best candidate of each user.")
+    write("Accuracy by the number of the user's jobs that had ended: " + _by_history(account["by_history"]))
+    write("\nWhat to reserve", style="bold")
     console.print(_bounds(account))
-    write(f"On the {account['bounds_compared']['jobs']:,} jobs for which every rule has a reservation.")
-    write("MAQ: the used share of all reservations; a job that runs out is run again with twice as much.")
+    write(
+        f"On the {account['bounds_compared']['jobs']:,} jobs for which every rule has a reservation. Enough: jobs that "
+        "used no more. Used: share of all that was reserved (MAQ); a job that runs out is run again with twice as much."
+    )
     for line in _coverages(account["bounds"]):
         write(line)
     if any("jobsight_at_its_failures" in line for line in account["baselines"].values()):
         console.print(_matched(account["baselines"]))
-        write("Jobsight's bounds, aimed so as to fail no more of the same jobs than the rule.")
-    write("")
-    write("How well each separates forecasts within 20 % from the others (AUC; 0.5 is chance):")
+        write("Jobsight's reservations for the same jobs, aimed at no more jobs that run out than with the rule.")
+    write("\nHow well each tells forecasts within 20 % from the others (AUC: 1 is always, 0.5 is chance):")
     aucs = (account["quality"]["auc"], account["quality"]["recent_pqm_auc"], account["pqm"]["auc"])
     named = zip(("Jobsight's probability", "recent PQM", "PQM"), aucs, strict=True)
     write(", ".join(f"{name} {_figure(value)}" for name, value in named))
@@ -65,11 +77,11 @@ class _Writer:
 
 
 def _forecasts(account: Mapping[str, Any]) -> Table:
-    table = table_of(["forecast by"], ("micro", "macro", "within 20 %", "too low", "answered"))
+    table = table_of(["forecast by"], ("by job", "by user", "within 20 %", "too low", "has one"))
     for name, line in account["forecasters"].items():
         table.add_row(name, *_scores(line))
     best = account["hindsight"]
-    table.add_row("best of them", _figure(best["micro"]), _figure(best["macro"]), "", "", "")
+    table.add_row("best per user", _figure(best["micro"]), _figure(best["macro"]), "", "", "")
     table.add_row("Jobsight", *_scores(account["jobsight"]), style="bold")
     return table
 
@@ -88,13 +100,12 @@ def _by_history(lines: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _bounds(account: Mapping[str, Any]) -> Table:
-    table = table_of(
-        ["reserve by"],
-        ("covered", "failures", "MAQ", f"wasted, {WASTED[METRICS[account['metric']].format]}", "answered"),
-    )
-    table.add_row(f"Jobsight at {account['bounds']['target']:.4g}", *_cost(account["bounds_compared"]), style="bold")
+    unit, size = WASTED[METRICS[account["metric"]].format]
+    table = table_of(["reserve by"], ("enough", "ran out", "used", f"wasted, {unit}", "has one"))
+    ours = account["bounds_compared"]
+    table.add_row(f"Jobsight at {account['bounds']['target']:.4g}", *_cost(ours, size), style="bold")
     for name, line in account["baselines"].items():
-        table.add_row(name, *_cost(line))
+        table.add_row(name, *_cost(line, size))
     return table
 
 
@@ -103,24 +114,29 @@ def _coverages(ours: Mapping[str, Any]) -> list[str]:
     if not ours["jobs"]:
         return []
     shares = f"{_percent(ours['coverage'], 1)} of jobs, {_percent(ours['cost_coverage'], 1)} by value x seconds"
-    lines = [f"Jobsight's bounds ({ours['objective']}), on all {ours['jobs']:,} jobs that had one: held {shares}."]
+    lines = [f"Jobsight's reservations ({ours['objective']}) were enough for {shares}, of all {ours['jobs']:,} jobs."]
     if ours["lowest_so_far"] is not None:
         lines.append(
-            f"The share held so far was never below {_percent(ours['lowest_so_far'], 1)} from the 200th job on."
+            f"From the 200th job on, at least {_percent(ours['lowest_so_far'], 1)} of the jobs so far had enough."
         )
     windows, users = ours["windows"], ours["users"]
     if windows["windows"]:
-        shares = f"worst {_percent(windows['worst'], 1)}, 5th percentile {_percent(windows['p5'], 1)}"
-        lines.append(f"Windows of 500 jobs: {shares}, {_percent(windows['low'])} of them under 92 %.")
+        lines.append(
+            f"Of 500 jobs in a row at least {_percent(windows['worst'], 1)} had enough, in 95 of 100 cases "
+            f"{_percent(windows['p5'], 1)}; in {_percent(windows['low'])} of cases under 92 %."
+        )
     deciles = [share for share in ours["deciles"] if share is not None]
     if deciles:
-        of_users = f"; {users['low']} of {users['users']} users with 50 jobs under 92 %" if users["users"] else ""
-        lines.append(f"By tenths of the value forecast: {_percent(min(deciles), 1)} at worst{of_users}.")
+        lines.append(f"Of the tenth of forecasts, by their size, that held least, {_percent(min(deciles), 1)} did.")
+    if users["users"]:
+        lines.append(
+            f"Of {users['users']} users with 50 jobs or more, {users['low']} had enough for under 92 % of theirs."
+        )
     return lines
 
 
 def _matched(baselines: Mapping[str, Mapping[str, Any]]) -> Table:
-    table = table_of(["rule"], ("its MAQ", "failures", "Jobsight's MAQ", "failures", "target"))
+    table = table_of(["rule"], ("its used share", "ran out", "Jobsight's", "ran out", "target"))
     for name, line in baselines.items():
         if matched := line["jobsight_at_its_failures"]:
             table.add_row(
@@ -134,11 +150,11 @@ def _matched(baselines: Mapping[str, Mapping[str, Any]]) -> Table:
     return table
 
 
-def _cost(line: Mapping[str, Any]) -> Sequence[str]:
+def _cost(line: Mapping[str, Any], size: float) -> Sequence[str]:
     if not line["jobs"]:
         return ("never", "", "", "", _percent(line["share"]))
     shares = (_percent(line["coverage"], 1), f"{line['failures']:,}", _figure(line["maq"]))
-    return (*shares, _prefixed(line["wasted"]), _percent(line["share"]))
+    return (*shares, plain(line["wasted"] / size), _percent(line["share"]))
 
 
 def _figure(value: float | None) -> str:
@@ -147,13 +163,3 @@ def _figure(value: float | None) -> str:
 
 def _percent(value: float | None, digits: int = 0) -> str:
     return "-" if value is None else percent(value, digits)
-
-
-def _prefixed(value: float) -> str:
-    """Return three digits and a prefix, such as 1.22 P."""
-    power = 0
-    scaled = value
-    while scaled >= 999.5 and power < len(_PREFIXES) - 1:
-        scaled /= 1000.0
-        power += 1
-    return f"{plain(scaled)} {_PREFIXES[power]}".strip()

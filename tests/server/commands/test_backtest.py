@@ -115,7 +115,7 @@ def test_the_tables_fit_into_80_columns(
     given = capsys.readouterr().out
     assert "…" not in given
     assert all(len(line) <= 80 for line in given.splitlines())
-    for name in (*FIVE, "best of them", "Jobsight at 0.95", "first-allocation", "recent PQM"):
+    for name in (*FIVE, "best per user", "Jobsight at 0.95", "first-allocation", "recent PQM"):
         assert name in given
 
 
