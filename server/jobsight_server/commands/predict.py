@@ -134,11 +134,6 @@ def show(found: Recommendation, metrics: Sequence[str], console: Console) -> Non
         if answer.value is not None:
             jobs = "1 job" if answer.n == 1 else f"{answer.n:,} jobs"
             console.print(Text(f"{METRICS[answer.metric].name}: from {jobs} {_alike(answer)}"))
-    forecast = [answer.metric for answer in answers if answer.metric in ASKED_FOR and answer.value is not None]
-    if unadvised := [METRICS[metric].name for metric in forecast if found.best(metric) is None]:
-        console.print(
-            f"{', '.join(unadvised)}: no recommendation: no similar job of this user was measured", markup=False
-        )
     for reason in dict.fromkeys(answer.reason for answer in answers if answer.reason):
         without = ", ".join(METRICS[answer.metric].name for answer in answers if answer.reason == reason)
         console.print(f"{without}: {reason}", markup=False)
