@@ -161,16 +161,14 @@ def sentence(found: Recommendation, memory: Callable[[float], str] = memory_text
     such, request, advised = found.such_jobs, found.request, found.decisions
     sentences = [what_to_ask(found, memory), f"{_used(such, memory)}.", *_kept(found)]
     asked, missing = [], []
-    if such.memory_bytes is not None or advised["memory"].amount is not None:
-        if request.memory_bytes is None:
-            missing.append("no memory request")
+    texts = zip(ASKED_FOR, (memory, time_text), ("no memory request", "no time limit"), strict=True)
+    for metric, write, nothing in texts:
+        if not such.used(metric) and advised[metric].amount is None:
+            continue
+        if (amount := requested(metric, request)) is None:
+            missing.append(nothing)
         else:
-            asked.append(memory(request.memory_bytes))
-    if such.runtime_s is not None or advised["runtime"].amount is not None:
-        if request.walltime_s is None:
-            missing.append("no time limit")
-        else:
-            asked.append(time_text(request.walltime_s))
+            asked.append(write(amount))
     phrases = [f"{verb} {' and '.join(of)}" for verb, of in (("requests", asked), ("has", missing)) if of]
     if phrases:
         sentences.append(f"This job {' and '.join(phrases)}.")
@@ -203,7 +201,7 @@ KEPT: dict[Kept, str] = {
     "no application": "a job without a name may belong to any application",
     "few jobs": "fewer than 5 similar jobs have been measured",
     "one burst": "the similar jobs were submitted together",
-    "fewer processors": "all similar jobs had fewer processors",
+    "other processors": "no similar job had as many processors",
     "forecast higher": "the forecast allows for a higher need",
     "enough requested": "no similar job used more",
     "as requested": "similar jobs need as much",

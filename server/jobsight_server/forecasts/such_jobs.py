@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, and_, bindparam, false, func, or_, selec
 
 from jobsight_predictor.question import Facts, Question
 from jobsight_server.accounting.runs import FAILED_METRIC, Failure
-from jobsight_server.forecasts.decision import Resource, Use
+from jobsight_server.forecasts.decision import ASKED_FOR, Resource, Use
 from jobsight_server.forecasts.request import (
     ASKED_MEMORY,
     ASKED_PROCESSORS,
@@ -147,16 +147,17 @@ def _uses(runs: Sequence[SuchJob], processors: int) -> dict[Resource, list[Use]]
     memory: list[Use] = []
     runtime: list[Use] = []
     for i, (run, burst) in enumerate(zip(runs, _bursts(runs), strict=True)):
-        used, failure, factor = run.memory_bytes, run.failure, processors / run.processors
+        used, failure, is_alike = run.memory_bytes, run.failure, run.processors == processors
         if failure == OUT_OF_MEMORY:
             used = max(used or 0.0, run.given_memory_bytes or 0.0)
         if used:
-            memory.append(Use(max(1.0, factor) * used, burst, failure == OUT_OF_MEMORY, i, factor))
+            factor = max(1.0, processors / run.processors)
+            memory.append(Use(factor * used, burst, failure == OUT_OF_MEMORY, i, is_alike))
         used = run.runtime_s
         if failure == OUT_OF_TIME:
             used = max(used or 0.0, run.given_walltime_s or 0.0)
         if used:
-            runtime.append(Use(used, burst, failure == OUT_OF_TIME, i, factor))
+            runtime.append(Use(used, burst, failure == OUT_OF_TIME, i, is_alike))
     return {"memory": memory, "runtime": runtime}
 
 
@@ -250,28 +251,11 @@ def _reported(row: Row[Any]) -> SuchJob:
 
 def reported_run(question: Question, metric: str, value: float, at: float, *, failed: bool) -> SuchJob:
     """Make the run of a report: its need, per processor for memory, or its limit when it ``failed``."""
-    count = question.processors or 1
-    amounts = {metric: value * (count if metric == "memory" else 1)}
-    used, given = ({}, amounts) if failed else (amounts, {})
-    asked = question.requested_memory_bytes
-    return SuchJob(
-        0,
-        question.application,
-        count,
-        used.get("memory"),
-        used.get("runtime"),
-        FAILURE_OF[metric] if failed else None,
-        given.get("memory"),
-        given.get("runtime"),
-        at,
-        at,
-        name=question.application,
-        queue=question.queue,
-        group=question.group,
-        account=question.account,
-        requested_memory_bytes=None if asked is None else asked * count,
-        requested_walltime_s=question.requested_time_s,
-    )
+    count, failure = question.processors or 1, FAILURE_OF[metric] if failed else None
+    amount = value * count if metric == "memory" else value
+    memory, runtime = (amount if metric == name else None for name in ASKED_FOR)
+    used, given = ((None, None), (memory, runtime)) if failed else ((memory, runtime), (None, None))
+    return SuchJob(0, question.application, count, *used, failure, *given, at, at)
 
 
 def finished_run(job: ForecastJob, used: Mapping[str, float]) -> SuchJob:

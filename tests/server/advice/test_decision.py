@@ -162,15 +162,6 @@ def test_no_similar_job_changes_nothing() -> None:
     assert decide("memory", 1000.0, [], Need(2.0, [(2.0, 0.98)]), STEP) == Decision(None, None, 0, "not measured")
 
 
-def test_a_request_that_many_exceeded_is_raised_for_nearly_all() -> None:
-    """33 of the last 100 used more than the 800 that this job asks for, and the forecast says 546."""
-    uses = [Use(500.0 + 7.5 * (number * 37 % 67), number) for number in range(67)]
-    uses += [Use(805.0 + 6.0 * number, 100 + number) for number in range(33)]
-    found = decide("memory", 800.0, uses, Need(546.0, [(546.0, 0.88), (900.0, 0.95)]), STEP)
-    assert found.amount is not None
-    assert sum(use.amount <= found.amount for use in uses) >= 90
-
-
 def test_a_failure_is_followed_by_a_quarter_more_and_another_by_the_request() -> None:
     calm = [Use(300.0, number) for number in range(10)]
     need = Need(320.0, [(320.0, 0.97)])
