@@ -25,8 +25,8 @@ from trace_log import write_trace_log
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.sample_columns import Totals, encode_link, pack_plain
 from jobsight_server.storage.schema import boots, model_state, nodes, readings
+from jobsight_server.storage.sent import pack
 from jobsight_server.systems.migrate import upgrade
 
 CLUSTER = "alpha"
@@ -58,11 +58,12 @@ def write_samples(engine: Engine, seconds: int, node_count: int) -> None:
         first, last = float(START - 30), float(START + seconds + 30)
         count = int(last - first) + 1
         node: dict[str, Any] = {"cluster": CLUSTER, "name": f"n{number:03}", "boot_id": "b", "cpus": 16}
-        node |= {"interfaces": "[]", "counters": "{}", "agent": "{}", "first_time": first, "last_time": last}
+        node |= {"interfaces": "[]", "agent": "{}", "first_time": first, "last_time": last}
         node |= {"received_at": last, **dict.fromkeys(("wraps", "resets", "boots", "missing"), 0), "samples": count}
         with engine.begin() as connection:
             node_id = connection.execute(insert(nodes).values(node).returning(nodes.c.id)).scalar_one()
-            boot = {"node_id": node_id, "boot_id": "b", "interfaces": b"[]"}
+            interfaces = b'[{"name":"eth0","kind":"ethernet","width_bits":64}]'
+            boot = {"node_id": node_id, "boot_id": "b", "interfaces": interfaces}
             boot_id = connection.execute(insert(boots).values(boot).returning(boots.c.id)).scalar_one()
             connection.execute(insert(readings), list(_batches(node_id, boot_id, first, last, count)))
 
@@ -70,17 +71,11 @@ def write_samples(engine: Engine, seconds: int, node_count: int) -> None:
 def _batches(node_id: int, boot: int, first: float, last: float, count: int) -> Iterator[dict[str, Any]]:
     for begin in range(0, count, READINGS_PER_BATCH):
         some = range(begin, min(begin + READINGS_PER_BATCH, count))
-        moved = READINGS_PER_BATCH if begin else 0
-        numbers = [i - begin for i in some]
-        columns = [
-            [first + i for i in some], [1000 * i for i in numbers], [900 * i for i in numbers],
-            [0.5 * i for i in numbers], [2**30 + (i * 37 % 1000) * 2**20 for i in some], None, None, None,
-        ]  # fmt: skip
-        link = Totals(1000 * moved, 900 * moved, 0.5 * moved)
+        seconds = ([first + i for i in some], [0.5 * i for i in some], None, None)
+        whole = [[2**30 + (i * 37 % 1000) * 2**20 for i in some], [1000 * i for i in some], [900 * i for i in some]]
         row = {"node_id": node_id, "boot": boot, "sequence": begin // READINGS_PER_BATCH, "checksum": 0}
         row |= {"first_time": first + begin, "last_time": first + some[-1], "samples": len(some), "received_at": last}
-        row |= {"link": encode_link(link), "counters": b"", "packed": pack_plain(columns)}
-        yield row | {"last_sequence": row["sequence"]}
+        yield row | {"packed": pack(seconds, whole), "last_sequence": row["sequence"]}
 
 
 def written_bytes() -> int:

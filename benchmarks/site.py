@@ -41,8 +41,8 @@ from jobsight_server.profiler.totals import count_marked
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import count_all, mark_all
-from jobsight_server.storage.sample_columns import UNKNOWN, SampleColumns, Totals, encode_link
 from jobsight_server.storage.samples import CHUNK_S
+from jobsight_server.storage.sent import deflate
 from jobsight_server.storage.statistics import refresh_statistics
 from jobsight_server.systems.migrate import upgrade
 
@@ -155,7 +155,7 @@ def _write_node(
     last = end - 5 * 3600 if silent else end
     facts: dict[str, Any] = {
         "id": number, "cluster": "alpha", "name": f"n{number:04}", "boot_id": f"b{number}", "cpus": 64,
-        "memory_total_bytes": 256 * GIB, "interfaces": "[]", "counters": "{}", "agent": "{}",
+        "memory_total_bytes": 256 * GIB, "interfaces": "[]", "agent": "{}",
         "first_time": end - args.days * DAY_S, "last_time": last, "received_at": last, "samples": 0, "wraps": 0,
         "resets": 0, "boots": 1, "missing": 0,
     }  # fmt: skip
@@ -164,23 +164,19 @@ def _write_node(
     if number > args.sampled:
         return
     rows = []
-    before = Totals()
     begin = (end - args.days * DAY_S) // CHUNK_S * CHUNK_S
-    total = cpu = 0.0
+    total, cpu = 0, 0.0
     while begin < last:
         times = np.arange(begin, min(begin + CHUNK_S, last), 10.0)
         moved, busy = rng.integers(0, 10**8, len(times)).cumsum(), rng.uniform(0, 640, len(times)).cumsum()
-        nothing = np.full(len(times), UNKNOWN)
-        columns = SampleColumns(
-            times, moved - moved[0], (moved - moved[0]) // 2, np.round(busy - busy[0], 2),
-            rng.integers(10**9, 10**11, len(times)) // 4096 * 4096.0, np.zeros(len(times)), nothing, nothing,
-        )  # fmt: skip
-        base = Totals(total + int(moved[0]), (total + int(moved[0])) // 2, cpu + float(busy[0]))
+        memory, nothing = rng.integers(10**9, 10**11, len(times)) // 4096 * 4096, np.full(len(times), np.nan)
+        seconds = np.stack([times, np.round(cpu + busy, 2), nothing, np.zeros(len(times))])
+        packed = deflate(seconds, np.stack([memory, total + moved, (total + moved) // 2]))
         span = (number, float(times[0]), float(times[-1]), len(times), float(times[-1]))
-        link = encode_link(base - before if rows else Totals())
-        rows.append((*span, number, len(rows), len(rows), 0, None, None, link, b"", columns.pack()))
-        total, cpu, begin, before = total + int(moved[-1]), cpu + float(busy[-1]), begin + CHUNK_S, base
-    connection.execute("INSERT INTO boots VALUES (?, ?, ?, ?)", (number, number, f"b{number}", b"[]"))
+        rows.append((*span, number, len(rows), len(rows), 0, None, None, packed))
+        total, cpu, begin = total + int(moved[-1]), cpu + float(busy[-1]), begin + CHUNK_S
+    interfaces = b'[{"name":"eth0","kind":"ethernet","width_bits":64}]'
+    connection.execute("INSERT INTO boots VALUES (?, ?, ?, ?)", (number, number, f"b{number}", interfaces))
     connection.executemany(ROW, rows)
 
 

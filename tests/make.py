@@ -12,6 +12,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from flask import Flask
@@ -23,11 +24,10 @@ from jobsight_scheduler.workload.lublin import lublin
 from jobsight_scheduler.workload.swf import FIELDS, Trace, write_swf
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.cli import main
-from jobsight_server.ingest.counters import Corrected, CounterState, dump_ends
 from jobsight_server.storage.facts import application
-from jobsight_server.storage.sample_columns import NAMES, Totals, encode_link, pack_plain
 from jobsight_server.storage.schema import boots, job_nodes, jobs, nodes, profiles
 from jobsight_server.storage.schema import readings as table
+from jobsight_server.storage.sent import BatchInterface, deflate, pack, unpack
 from site_run import Site, free_address
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "golden" / "batch.json").read_text())
@@ -69,31 +69,11 @@ def job(
 
 def node(connection: Connection, name: str = "n1", **columns: Any) -> int:
     """Store a node of two processors on ``alpha`` that has sent nothing yet; return its id."""
-    row: dict[str, Any] = {"cluster": "alpha", "boot_id": "b", "cpus": 2, "interfaces": "[]", "counters": "{}"}
+    row: dict[str, Any] = {"cluster": "alpha", "boot_id": "b", "cpus": 2, "interfaces": "[]"}
     row |= {"agent": "{}", "first_time": 0.0, "last_time": 0.0, "received_at": 0.0}
     row |= dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0)
     found = connection.execute(insert(nodes).values({**row, **columns, "name": name}).returning(nodes.c.id))
     return int(found.scalar_one())
-
-
-def corrected_rows(result: Corrected) -> list[tuple[Any, ...]]:
-    """Return the readings ``(time, in, out, cpu, memory, gap, ib in, ib out)`` of a batch.
-
-    Totals count from the first reading of the batch before.
-    """
-    link = result.link
-    begun = (0, link.net_in, link.net_out, link.cpu, 0, link.gap, link.ib_in, link.ib_out)
-    count = len(result.columns[0] or ())
-    blanks = [None] * 5 + [0.0] + [None] * 2
-    columns = [
-        [None if value is None else value + base for value in ([blank] * count if column is None else column)]
-        for base, blank, column in zip(begun, blanks, result.columns, strict=True)
-    ]
-    return list(zip(*columns, strict=True))
-
-
-_BLANK = CounterState(boot_id="", time=0.0)
-_UNKNOWN_ENDS = dump_ends(_BLANK, _BLANK, [])
 
 
 def readings(
@@ -101,25 +81,32 @@ def readings(
     node_id: int,
     rows: Iterable[Sequence[Any]],
     *,
-    boot_id: str | None = "b",
+    boot_id: str = "b",
+    deflated: bool = False,
     **columns: Any,
 ) -> None:
     """Store readings ``(time, in, out, cpu, memory, gap)``, and two more with InfiniBand, as one batch of the node.
 
-    Totals are those of the rows, whatever else is stored. ``columns``: what its row has otherwise than that of a batch
-    that came at 0. Without a boot, nothing but the readings is known of it.
+    ``columns``: what its row has otherwise than that of a batch that came at 0.
     """
-    rows = sorted(rows)
-    found = list(zip(*rows, strict=True)) or [()]
-    packed = pack_plain([*found, *[None] * (len(NAMES) - len(found))])
-    boot = select(boots.c.id).where(boots.c.node_id == node_id, boots.c.boot_id == boot_id)
-    number = connection.scalar(boot) if boot_id else 0
+    found = list(zip(*sorted(rows), strict=True)) or [()] * 6
+    time, net_in, net_out, busy, memory, gap, *ports = found
+    ports = [column for column in ports if set(column) != {None}]
+    names = ("ethernet", "infiniband") if ports else ("ethernet",)
+    text = msgspec.json.encode([BatchInterface(name, name, 64) for name in names])
+    both = zip((net_in, net_out), ports, strict=True) if ports else ()
+    rest = [[a and a - (b or 0) for a, b in zip(*pair, strict=True)] for pair in both]
+    whole = [memory, *(rest or (net_in, net_out)), *ports]
+    counters = [[value if value is None else int(value) % 2**64 for value in column] for column in whole]
+    boot = select(boots.c.id).where(boots.c.node_id == node_id, boots.c.boot_id == boot_id, boots.c.interfaces == text)
+    number = connection.scalar(boot)
     if number is None:
-        new = insert(boots).values(node_id=node_id, boot_id=boot_id, interfaces=b"[]")
+        new = insert(boots).values(node_id=node_id, boot_id=boot_id, interfaces=text)
         number = connection.execute(new.returning(boots.c.id)).scalar_one()
     row: dict[str, Any] = {"node_id": node_id, "boot": number, "sequence": 0, "checksum": 0, "received_at": 0.0}
-    row |= {"samples": len(rows), "link": encode_link(Totals()), "counters": _UNKNOWN_ENDS, "packed": packed}
-    row |= {"first_time": rows[0][0], "last_time": rows[-1][0]} if rows else {}
+    packed = pack((time, busy, None, gap), counters)
+    row |= {"samples": len(time), "packed": deflate(*unpack([packed], len(names))) if deflated else packed}
+    row |= {"first_time": time[0], "last_time": time[-1]} if time else {}
     row |= columns
     connection.execute(insert(table).values({"last_sequence": row["sequence"], **row}))
 

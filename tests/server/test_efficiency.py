@@ -61,7 +61,7 @@ def site(engine: Engine) -> Engine:
         for part in range(2):
             add(connection, 48 + part, str(60 + part), USED, array_task=f"60+{part}")
         numbers = ("cpus", "first_time", "last_time", "received_at", "samples", "wraps", "resets", "boots", "missing")
-        texts = {"boot_id": "b", "interfaces": "[]", "counters": "{}", "agent": "a"}
+        texts = {"boot_id": "b", "interfaces": "[]", "agent": "a"}
         node = {"cluster": "alpha", "name": "n9"} | texts | dict.fromkeys(numbers, 1)
         connection.execute(insert(schema.nodes).values(node))
     rebuild(engine)

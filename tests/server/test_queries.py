@@ -45,11 +45,11 @@ def add_job(connection: Connection, job_id: str, user: str, **fields: Any) -> in
 def test_a_timeline_gives_rates_between_readings(engine: Engine) -> None:
     with engine.begin() as connection:
         readings = [
-            {"time": 10.0, "net_in_bytes": -50, "net_out_bytes": 0, "cpu_busy_s": 5.0, "memory_used_bytes": 8},
-            {"time": 20.0, "net_in_bytes": 50, "net_out_bytes": 0, "cpu_busy_s": 15.0, "memory_used_bytes": 9},
+            {"time": 10.0, "net_in_bytes": 50, "net_out_bytes": 0, "cpu_busy_s": 5.0, "memory_used_bytes": 8},
+            {"time": 20.0, "net_in_bytes": 150, "net_out_bytes": 0, "cpu_busy_s": 15.0, "memory_used_bytes": 9},
             {"time": 30.0, "net_in_bytes": None, "net_out_bytes": 25, "cpu_busy_s": 35.0},
-            {"time": 40.0, "net_in_bytes": 250, "net_out_bytes": 25, "cpu_busy_s": 35.0, "gap_s": 4.0},
-            {"time": 50.0, "net_in_bytes": 250, "net_out_bytes": 25, "cpu_busy_s": 35.0, "gap_s": 14.0},
+            {"time": 40.0, "net_in_bytes": 350, "net_out_bytes": 25, "cpu_busy_s": 35.0, "gap_s": 4.0},
+            {"time": 50.0, "net_in_bytes": 350, "net_out_bytes": 25, "cpu_busy_s": 35.0, "gap_s": 14.0},
         ]
         add_readings(connection, 1, readings)
         add_readings(connection, 2, [{"time": 25.0, "net_in_bytes": 10**15, "net_out_bytes": 0}])

@@ -15,34 +15,22 @@ from sqlalchemy import Connection, Engine, text
 from tests import make
 
 from jobsight_server.queries.timeline import timeline
-from jobsight_server.storage.sample_columns import (
-    MASK,
-    MODULUS,
-    NAMES,
-    TOTALS,
-    UNKNOWN,
-    WHOLE,
-    SampleColumns,
-    Totals,
-    difference,
-    encode_link,
-    linked,
-    pack_plain,
-)
+from jobsight_server.storage.sample_columns import MODULUS, NAMES, TOTALS, UNKNOWN, WHOLE, SampleColumns, difference
 from jobsight_server.storage.samples import CHUNK_S, read_samples
+from jobsight_server.storage.sent import deflate, pack, unpack
 from jobsight_server.storage.size_cap import keep_size
 from jobsight_server.storage.upkeep import delete_old
 
 Row = tuple[Any, ...]
 DAY_S = 86400.0
-_totals = st.none() | st.integers(0, MASK)
+_counters = st.none() | st.integers(0, 2**64 - 2)
 _seconds = st.floats(-1e18, 1e18) | st.floats(0, 1e10).map(lambda value: round(value, 6))
 _rows = st.lists(
     st.tuples(
-        _seconds, _totals, _totals, st.none() | st.floats(0, 1e15), st.none() | st.integers(0, 2**53), _seconds,
-        _totals, _totals,
+        _seconds, st.none() | st.floats(0, 1e15), st.none() | st.floats(0, 1e9), st.none() | st.integers(0, 2**62),
+        _counters, _counters,
     ),
-    unique_by=lambda row: row[0], max_size=20,
+    max_size=20,
 )  # fmt: skip
 
 
@@ -50,31 +38,46 @@ def same(found: SampleColumns, expected: SampleColumns) -> None:
     for name in NAMES:
         one, other = getattr(found, name), getattr(expected, name)
         assert one.dtype == other.dtype
-        if name == "cpu_busy_s":
-            np.testing.assert_allclose(one, other, rtol=1e-15, atol=1e-6)
+        if name in ("cpu_busy_s", "gap_s"):
+            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-6)
         else:
             np.testing.assert_array_equal(one, other)
 
 
-@given(_rows)
-def test_what_was_packed_comes_back(rows: list[Row]) -> None:
-    columns = SampleColumns.of_rows(sorted(rows))
-    same(SampleColumns.unpack(columns.pack()), columns)
+@given(_rows, _rows, st.lists(st.tuples(_seconds, st.integers(0, 10**6)), min_size=1, max_size=9))
+def test_what_was_packed_comes_back(some: list[Row], more: list[Row], rising: list[tuple[float, int]]) -> None:
+    """Of several batches at once: with any values, with small rises, and with no reading."""
+    batches = [some, more, [(at, at, None, n, 2**63 + n, n) for at, n in rising]]
+    packed = []
+    for rows in batches:
+        time, busy, boottime, *whole = list(zip(*rows, strict=True)) or [()] * 6
+        packed.append(pack((time, busy, boottime, None), whole))
+    seconds, whole = unpack(packed, 1)
+    rows = [row for batch in batches for row in batch]
+    for column, expected in zip([*seconds[:3], *whole.view(np.uint64)], zip(*rows, strict=True), strict=True):
+        unknown = np.nan if column.dtype == np.float64 else 2**64 - 1
+        assert_same(column.tolist(), [unknown if value is None else value for value in expected])
+    assert set(seconds[3].tolist()) == {0.0}
+    again = unpack([deflate(seconds, whole)], 1)
+    assert_same(again[1].tolist(), whole.tolist())
+    assert_same(again[0][0].tolist(), seconds[0].tolist())
+    np.testing.assert_allclose(again[0], seconds, rtol=1e-15, atol=1e-6)
 
 
-@given(_rows)
-def test_what_was_packed_plainly_comes_back(rows: list[Row]) -> None:
-    columns = SampleColumns.of_rows(sorted(rows))
-    same(SampleColumns.unpack(pack_plain(list(zip(*sorted(rows), strict=True)) or [()] * len(NAMES))), columns)
+def assert_same(found: list[Any], expected: list[Any]) -> None:
+    known = [(one, other) for one, other in zip(found, expected, strict=True) if one == one or other == other]
+    assert [one for one, _ in known] == [other for _, other in known]
 
 
 def test_a_packed_reading_takes_a_few_bytes() -> None:
     rng = random.Random(1)
-    total, rows = 2**61, []
+    count, rows = 2**61, []
     for number in range(2160):
-        total += rng.randrange(10**7)
-        rows.append((1.7e9 + 10.0 * number, total % MODULUS, total % MODULUS, 14.25 * number, 2**33, 0.0, None, None))
-    assert len(SampleColumns.of_rows(rows).pack()) / len(rows) < 8.0
+        count += rng.randrange(10**7)
+        rows.append((1.7e9 + 10.0 * number, 14.25 * number, 2**33, count, count))
+    time, busy, *whole = zip(*rows, strict=True)
+    seconds, numbers = unpack([pack((time, busy, None, None), whole)], 1)
+    assert len(deflate(seconds, numbers)) / len(rows) < 8.0
 
 
 def some_days(rng: random.Random, days: float = 2.0, step_s: float = 60.0) -> list[Row]:
@@ -91,22 +94,13 @@ def some_days(rng: random.Random, days: float = 2.0, step_s: float = 60.0) -> li
 
 
 def store(connection: Connection, node_id: int, rows: Sequence[Row], lengths: Callable[[], int]) -> None:
-    """In rows of some readings each, whose totals continue from row to row; a long one is compressed."""
-    before = Totals()
+    """In rows of some readings each; a long one is compressed."""
     begin = 0
     while begin < len(rows):
         some = rows[begin : begin + lengths()]
         some = [row for row in some if row[0] - some[0][0] <= CHUNK_S]
-        base = Totals(*(some[0][place] or 0 for place in (1, 2, 3, 5, 6, 7)))
-        moved = (0, base.net_in, base.net_out, base.cpu, 0, base.gap, base.ib_in, base.ib_out)
-        own = [[None if a is None else a - b for a, b in zip(row, moved, strict=True)] for row in some]
-        columns = [[a if a is None or place in (0, 3, 4, 5) else a % MODULUS for a in column]
-                   for place, column in enumerate(zip(*own, strict=True))]  # fmt: skip
-        packed = (
-            pack_plain(columns) if len(some) < 50 else SampleColumns.of_rows(list(zip(*columns, strict=True))).pack()
-        )
-        make.readings(connection, node_id, some, link=encode_link(base - before), packed=packed, sequence=begin)
-        before, begin = base, begin + len(some)
+        make.readings(connection, node_id, some, sequence=begin, deflated=len(some) >= 50)
+        begin += len(some)
 
 
 @pytest.mark.storage
@@ -159,8 +153,7 @@ def test_chunks_go_with_age_and_where_the_database_is_to_be_smaller(engine: Engi
     with engine.begin() as connection:
         for day in range(40):
             rows = [(day * DAY_S + i, rng.randrange(MODULUS), 0, 0.0, 0, 0.0, None, None) for i in range(2000)]
-            packed = SampleColumns.of_rows(rows).pack()
-            make.readings(connection, 1, rows, sequence=day, packed=packed)
+            make.readings(connection, 1, rows, sequence=day, deflated=True)
     assert delete_old(engine, 10 * DAY_S) == 20_000
     assert delete_old(engine, 10 * DAY_S + 1000.0) == 0  # half of the next one is newer
     with engine.connect() as connection:
@@ -168,7 +161,3 @@ def test_chunks_go_with_age_and_where_the_database_is_to_be_smaller(engine: Engi
     assert keep_size(engine, 1, 40 * DAY_S) == 29 * 2000
     with engine.connect() as connection:
         assert connection.execute(text("SELECT min(first_time), count(*) FROM readings")).one() == (39 * DAY_S, 1)
-
-
-def test_nothing_is_read_as_nothing() -> None:
-    assert len(linked([])) == 0

@@ -18,8 +18,8 @@ from jobsight_server.serve.background import run_until
 from jobsight_server.settings import Settings
 from jobsight_server.storage.engine import total_bytes, used_bytes
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.sample_columns import Totals, encode_link, pack_plain
 from jobsight_server.storage.schema import readings
+from jobsight_server.storage.sent import pack
 from jobsight_server.storage.size_cap import DELETED, READINGS, SHORTENED, keep_size
 
 DAY_S = 86400.0
@@ -29,17 +29,17 @@ NODES, STEP_S = 4, 60.0
 
 def fill(engine: Engine, begin: float, end: float) -> None:
     """Batches of three samples, as agents send by default, a sample every minute."""
-    row = {"boot": 1, "checksum": 4_000_000_000, "samples": 3, "link": encode_link(Totals()), "counters": b"c" * 150}
+    row = {"boot": 1, "checksum": 4_000_000_000, "samples": 3}
     row |= {"sequence": 0, "last_sequence": 0}
     with engine.begin() as connection:
         for node in range(NODES):
             rows = []
             for i in range(0, int((end - begin) / STEP_S), 3):
                 time = [begin + STEP_S * (i + k) for k in range(3)]
-                columns = [time, *[[10_000_000 * k for k in range(3)]] * 2, time, [8e9] * 3, None, None, None]
+                whole = [[8 * 10**9] * 3, *[[10_000_000 * k for k in range(3)]] * 2]
                 rows.append(
                     row | {"node_id": node, "first_time": time[0], "last_time": time[2], "received_at": time[2] + 5.0}
-                    | {"packed": pack_plain(columns)}
+                    | {"packed": pack((time, time, None, None), whole)}
                 )  # fmt: skip
             connection.execute(insert(readings), rows)
 
@@ -71,7 +71,7 @@ def test_the_oldest_readings_go_until_the_database_fits(engine: Engine, caplog: 
     empty = used_bytes(engine, READINGS)
     fill(engine, 10 * DAY_S, NOW)
     full = used_bytes(engine, READINGS)
-    assert full > empty + 10_000_000
+    assert full > empty + 5_000_000
     add_job(engine, "profiled", 11 * DAY_S, 12 * DAY_S, profiled=True)
     add_job(engine, "waiting", 11 * DAY_S, 12 * DAY_S, profiled=False)
     add_job(engine, "running", 12 * DAY_S, None, profiled=False)

@@ -1,37 +1,28 @@
 """Readings and batches of releases 0.2 and 0.3 become rows of ``readings``, some hours of a node at a time.
 
 There, a reading was a row of ``samples`` with totals since the node's first one, later packed into ``sample_chunks``;
-changes of totals waited in ``shifts``; ``batches`` had the counters at both ends of each, with the same totals.
+changes of totals waited in ``shifts``; ``batches`` had the counters at both ends of each. Counters are made that rise
+from end to end as the totals do; ``gap_s`` stays.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Sequence
 from math import inf, nextafter
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection, MetaData, insert
 
-from jobsight_server.ingest.counters import CounterState, dump_ends, dump_state, totals_of
 from jobsight_server.ingest.group_writer import ROW
-from jobsight_server.ingest.late import interfaces_of
-from jobsight_server.ingest.wire import BatchInterface
 from jobsight_server.storage.engine import fetch, write_many
-from jobsight_server.storage.sample_columns import (
-    MASK,
-    NAMES,
-    TOTALS,
-    UNKNOWN,
-    WHOLE,
-    SampleColumns,
-    Totals,
-    encode_link,
-    pack_plain,
-)
+from jobsight_server.storage.sample_columns import MASK, NAMES, TOTALS, UNKNOWN, WHOLE, Floats, Integers, SampleColumns
 from jobsight_server.storage.samples import CHUNK_S
 from jobsight_server.storage.schema import boots
+from jobsight_server.storage.sent import INFINIBAND, BatchInterface, deflate, inflate
 
 _NEXT = {
     "samples": "SELECT min(time) FROM samples WHERE node_id = ? AND time >= ?",
@@ -44,7 +35,6 @@ _CHUNKS = (
     "ORDER BY first_time"
 )
 _SHIFTS = f"SELECT since, until, {', '.join(TOTALS)} FROM shifts WHERE node_id = ?"
-_ABSENT: dict[str, Any] = dict.fromkeys(Totals.__struct_fields__, 0) | {"raw": {}}
 
 
 class _Batch(NamedTuple):
@@ -60,31 +50,28 @@ class _Batch(NamedTuple):
     counters: str
 
 
-class _Ends(NamedTuple):
-    """A batch's counters after its first and last reading, and their interfaces."""
+class _State(msgspec.Struct):
+    """A node's counters after a reading: of each interface in, out and when they were read."""
 
-    first: CounterState
-    last: CounterState
-    interfaces: Sequence[BatchInterface]
+    raw_cpu: float | None = None
+    raw: dict[str, tuple[int, int, float]] = {}
+
+
+class _Counters(msgspec.Struct):
+    first: _State
+    last: _State
+    interfaces: list[BatchInterface] = []
 
 
 def convert(connection: Connection, present: MetaData) -> None:
     """Move the rows of the tables ``present`` to today's tables, which are empty."""
-    for node_id, counters, last_time in fetch(connection, "SELECT id, counters, last_time FROM nodes", ()):
-        base = _Node(connection, present, node_id).convert()
-        state = _state(counters) or CounterState(boot_id="", time=last_time)
-        write_many(connection, "UPDATE nodes SET counters = ? WHERE id = ?", [(dump_state(state - base), node_id)])
+    for (node_id,) in fetch(connection, "SELECT id FROM nodes", ()):
+        _Node(connection, present, node_id).convert()
 
 
-def _state(text: str | bytes) -> CounterState | None:
-    """Return the counters as these releases wrote them; None if that cannot be parsed, as some of 0.1."""
-    try:
-        found = msgspec.json.decode(text, type=dict[str, Any])
-        return msgspec.convert(
-            [found.get(name, _ABSENT.get(name)) for name in CounterState.__struct_fields__], CounterState
-        )
-    except msgspec.MsgspecError:
-        return None
+_ALL = BatchInterface("all", "other", 64)
+_UNREAD = (0, 0, 0.0)
+_UNLIMITED = 2**62
 
 
 class _Node:
@@ -96,12 +83,12 @@ class _Node:
             f"SELECT {', '.join(_Batch._fields)} FROM batches WHERE node_id = ? AND first_time >= ? "
             "AND first_time < ? ORDER BY first_time"
         ).replace("last_sequence", last, 1)
-        self._shifts = [(a, b, Totals(*moved)) for a, b, *moved in fetch(connection, _SHIFTS, (node_id,))]
+        self._shifts = fetch(connection, _SHIFTS, (node_id,))
         self._boots: dict[tuple[str, bytes], int] = {}
-        self._base: Totals | None = None
+        self._before: tuple[_Counters, SampleColumns] | None = None
 
-    def convert(self) -> Totals:
-        """Store the node's rows; return the totals at the first reading of the last one."""
+    def convert(self) -> None:
+        """Store the node's rows."""
         begin = self._next(-inf)
         while begin is not None:
             end = begin + CHUNK_S
@@ -111,7 +98,6 @@ class _Node:
             readings = self._readings_between(begin, end)
             write_many(self._connection, ROW, [self._row(*one) for one in _by_batch(batches, readings)])
             begin = self._next(end)
-        return self._base or Totals()
 
     def _next(self, time: float) -> float | None:
         """Return the time from which there are readings or batches not earlier than ``time``."""
@@ -126,55 +112,42 @@ class _Node:
         parts = [SampleColumns.of_rows(fetch(self._connection, _ROWS, (self._id, begin, end)))]
         if "sample_chunks" in self._tables:
             asked = (self._id, begin - CHUNK_S, end, begin)
-            packed = [SampleColumns.unpack(row) for (row,) in fetch(self._connection, _CHUNKS, asked)]
+            packed = [_unpacked(row) for (row,) in fetch(self._connection, _CHUNKS, asked)]
             # If two readings have the same time, the chunk's counts.
             parts = [*(columns[columns.between(begin, end)] for columns in packed), *parts]
-        found = SampleColumns(*(np.concatenate([getattr(part, name) for part in parts]) for name in NAMES)).in_order()
-        for since, until, amounts in self._shifts:
+        found = SampleColumns(*(np.concatenate([getattr(part, name) for part in parts]) for name in NAMES))
+        found = found[np.unique(found.time, return_index=True)[1]]
+        for since, until, *amounts in self._shifts:
             _add(found[found.between(since, until)], amounts)
         return found
 
-    def _shifted(self, time: float) -> Totals:
-        return sum((moved for since, until, moved in self._shifts if since <= time < until), Totals())
-
     def _row(self, batch: _Batch, readings: SampleColumns) -> tuple[Any, ...]:
-        ends = self._ends(batch, readings)
-        base = totals_of(ends.first)
-        link = Totals() if self._base is None else base - self._base
-        self._base = base
-        _add(readings, Totals() - base)
+        try:
+            ends = msgspec.json.decode(batch.counters, type=_Counters)
+        except msgspec.MsgspecError:
+            ends = _Counters(_State(), _State())
+        start = readings
+        if not ends.last.raw and self._before:  # unknown: they go on from those of the batch before
+            ends, start = self._before
+        elif not ends.last.raw:
+            ends.interfaces = [_ALL]
+        busy, counters = _busy(readings, start, ends), _counters(readings, start, ends)
+        if len(readings):
+            last = zip(ends.interfaces, counters[:, -1].reshape(-1, 2).tolist(), strict=True)
+            raw = {one.name: (own[0] % 2**64, own[1] % 2**64, 0.0) for one, own in last if UNKNOWN not in own}
+            state = _State(None if np.isnan(busy[-1]) else float(busy[-1]), raw)
+            self._before = _Counters(state, state, ends.interfaces), readings[-1:]
+        seconds = np.stack([readings.time, busy, np.full(len(busy), np.nan), readings.gap_s])
+        memory = np.where(np.isnan(readings.memory_used_bytes), UNKNOWN, readings.memory_used_bytes).astype(np.int64)
+        whole = np.concatenate([memory[None], counters])
         last_time = max(batch.last_time, *readings.time[-1:].tolist(), batch.first_time)
-        columns: list[Any] = [getattr(readings, name).tolist() for name in NAMES]
-        if not (readings.ib_in_bytes != UNKNOWN).any():
-            columns[6:] = None, None
-        is_joined = batch.last_sequence != batch.sequence
         return (
             *(self._id, batch.first_time, last_time, len(readings), batch.received_at, self._boot(batch, ends)),
             *(batch.sequence, batch.last_sequence, batch.checksum, batch.uptime_s, batch.owner_present),
-            encode_link(link),
-            dump_ends(ends.first, ends.last - base, ends.interfaces),
-            readings.pack() if is_joined else pack_plain(columns),
+            deflate(seconds, whole),
         )
 
-    def _ends(self, batch: _Batch, readings: SampleColumns) -> _Ends:
-        """Return the counters at both ends; where they are unknown, the totals of the readings."""
-        try:
-            first, last, interfaces = (
-                msgspec.json.decode(batch.counters, type=dict[str, msgspec.Raw]).get(name, b"")
-                for name in ("first", "last", "interfaces")
-            )
-            before, after, of = _state(bytes(first)), _state(bytes(last)), interfaces_of(bytes(interfaces))
-        except msgspec.MsgspecError:
-            before, after, of = None, None, []
-        if before is not None and after is not None:
-            moved = self._shifted(batch.first_time)
-            return _Ends(before + moved, after + moved, of)
-        known = [_ends_of(readings, place) for place in (0, -1)]
-        states = (CounterState(boot_id="", time=time) for time in (batch.first_time, batch.last_time))
-        first_state, last_state = (state + totals for state, totals in zip(states, known, strict=True))
-        return _Ends(first_state, last_state, of)
-
-    def _boot(self, batch: _Batch, ends: _Ends) -> int:
+    def _boot(self, batch: _Batch, ends: _Counters) -> int:
         interfaces = msgspec.json.encode(ends.interfaces)
         key = (batch.boot_id, interfaces)
         if key not in self._boots:
@@ -204,18 +177,97 @@ def _by_batch(batches: Sequence[_Batch], readings: SampleColumns) -> Iterator[tu
             batch = batch._replace(first_time=float(own.time[0]), counters="")
 
 
-def _add(columns: SampleColumns, amounts: Totals) -> None:
+def _add(columns: SampleColumns, amounts: Sequence[float]) -> None:
     """Add the amounts to the totals in place."""
-    for name, amount in zip(TOTALS, msgspec.structs.astuple(amounts), strict=True):
+    for name, amount in zip(TOTALS, amounts, strict=True):
         column = getattr(columns, name)
         column[:] = np.where(column == UNKNOWN, UNKNOWN, (column + amount) & MASK) if name in WHOLE else column + amount
 
 
-def _ends_of(readings: SampleColumns, place: int) -> Totals:
-    """Return the first or last known totals."""
-    found = []
-    for name in TOTALS:
-        column = getattr(readings, name)
-        known = column[column != UNKNOWN if name in WHOLE else ~np.isnan(column)]
-        found.append(known[place].item() if len(known) else 0)
-    return Totals(*found)
+def _busy(readings: SampleColumns, start: SampleColumns, ends: _Counters) -> Floats:
+    """Return the busy time as it was read, from ``ends.first`` at the first reading of ``start``."""
+    begun, gap = _first(start.cpu_busy_s, ~np.isnan(start.cpu_busy_s)), _gap(readings, ends)
+    busy: Floats = readings.cpu_busy_s + ((ends.first.raw_cpu or 0.0) - begun)
+    if gap is not None and ends.last.raw_cpu is not None:
+        busy[gap:] += ends.last.raw_cpu - _first(busy[::-1], ~np.isnan(busy[::-1]))
+    return busy
+
+
+def _counters(readings: SampleColumns, start: SampleColumns, ends: _Counters) -> Integers:
+    """Return in and out of each interface as rows, from ``ends.first`` at the first reading of ``start``.
+
+    The interfaces rise one after the other, each as far as it did between the ends, so that together they give the
+    totals. Those of InfiniBand have totals of their own.
+    """
+    found = np.full((len(ends.interfaces), 2, len(readings)), UNKNOWN)
+    gap, known = _gap(readings, ends), readings.net_in_bytes != UNKNOWN
+    for is_port in (False, True):
+        own = [place for place, one in enumerate(ends.interfaces) if (one.kind in INFINIBAND) is is_port]
+        for way in range(2):
+            totals, begun = _totals(readings, way, is_port), _totals(start, way, is_port)
+            moved = (totals - _first(begun, start.net_in_bytes != UNKNOWN)) & MASK
+            before: int = 0
+            for place in own:
+                name, is_short = ends.interfaces[place].name, ends.interfaces[place].width_bits == 32
+                at, to = (int(end.raw.get(name, _UNREAD)[way]) for end in (ends.first, ends.last))
+                size = 2**32 * (4 if is_port else 1) if is_short else 2**64
+                most = _UNLIMITED if place == own[-1] else min((to - at) % size, _UNLIMITED)
+                counter = np.clip(moved - before, 0, most).astype(np.uint64) + np.uint64(at)
+                if gap is not None and known.any():
+                    counter[gap:] += np.uint64((to - int(counter[known][-1])) % 2**64)
+                found[place, way] = np.where(
+                    known, (counter % np.uint64(size) if is_short else counter).view(np.int64), UNKNOWN
+                )
+                before = min(before + int(most), _UNLIMITED)
+    return found.reshape(-1, len(readings))
+
+
+def _gap(readings: SampleColumns, ends: _Counters) -> int | None:
+    """Return the last reading before which something is unknown: from there on, counters lead to those at the end."""
+    gaps = np.flatnonzero(np.diff(readings.gap_s) > 0) + 1
+    return int(gaps[-1]) if len(gaps) and ends.first is not ends.last else None
+
+
+def _totals(readings: SampleColumns, way: int, is_port: bool) -> Integers:
+    """Return the totals in or out of InfiniBand, or of the other interfaces."""
+    ports = (readings.ib_in_bytes, readings.ib_out_bytes)[way]
+    ports = np.where(ports == UNKNOWN, 0, ports)
+    return ports if is_port else (readings.net_in_bytes, readings.net_out_bytes)[way] - ports
+
+
+def _first(column: NDArray[Any], known: NDArray[np.bool_]) -> Any:
+    """Return the first known value; 0 if there is none."""
+    return column[known.argmax()] if known.any() else 0
+
+
+class _Column(msgspec.Struct, array_like=True):
+    """A column of a chunk: ``first`` plus ``step`` times the sums of the differences gives the values without a bit in
+    ``unknown``, in whole numbers, microseconds or the bits of doubles.
+    """
+
+    is_bits: bool
+    length: int
+    unknown: bytes  # empty: none
+    first: int
+    step: int
+    differences: bytes
+
+
+_chunk = msgspec.msgpack.Decoder(list[_Column]).decode
+
+
+def _unpacked(chunk: bytes) -> SampleColumns:
+    return SampleColumns(*(_values(name, column) for name, column in zip(NAMES, _chunk(chunk), strict=True)))
+
+
+def _values(name: str, packed: _Column) -> NDArray[Any]:
+    column: NDArray[Any] = np.full(packed.length, UNKNOWN) if name in WHOLE else np.full(packed.length, np.nan)
+    known = np.ones(packed.length, np.bool_)
+    if packed.unknown:
+        bits = np.frombuffer(zlib.decompress(packed.unknown), np.uint8)
+        known = ~np.unpackbits(bits, count=packed.length).astype(np.bool_)
+    if known.any():
+        whole = np.append(0, inflate(packed.differences, 1)[0]).cumsum() * packed.step + packed.first
+        unit = 1.0 if name == "memory_used_bytes" else 1e6
+        column[known] = whole if name in WHOLE else whole.view(np.float64) if packed.is_bits else whole / unit
+    return column

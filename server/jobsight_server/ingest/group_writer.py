@@ -5,24 +5,27 @@ from __future__ import annotations
 import logging
 from bisect import bisect_right
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 from sqlalchemy import Connection, insert, select
 
-from jobsight_server.ingest.counters import Corrected, CounterState, correct, dump_ends, dump_state, load_state
-from jobsight_server.ingest.late import interfaces_of, place, rise_after
-from jobsight_server.ingest.wire import Batch, BatchInterface, BatchJob, BatchMachine, BatchOutcome, Submission
+from jobsight_server.ingest.rising import Last, last_of, only_rises
+from jobsight_server.ingest.wire import Batch, BatchJob, BatchMachine, BatchOutcome, Submission
 from jobsight_server.storage import late_batches
+from jobsight_server.storage.counters import EVENTS, corrected
 from jobsight_server.storage.engine import fetch, write_many
 from jobsight_server.storage.gpu_columns import GpuColumns, pack_gpus
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
 from jobsight_server.storage.job_ids import job_key
-from jobsight_server.storage.sample_columns import encode_link, pack_plain
 from jobsight_server.storage.samples import CHUNK_S
 from jobsight_server.storage.schema import boots, nodes
+from jobsight_server.storage.sent import BatchInterface, SentRow, interfaces_of, pack, unpack
 
 _CHANGED = tuple(column.name for column in nodes.c if not column.primary_key)
 # By the driver: SQLAlchemy's named parameters cost more than the rest of the statement.
@@ -33,14 +36,16 @@ _UPDATE_NODE = f"UPDATE nodes SET {', '.join(f'{name} = ?' for name in _CHANGED)
 class CachedNode:
     """A cached node; ``values`` are the columns of its row that change.
 
-    Of one boot: the rows of ``boots`` with their interfaces, and the largest sequence that is stored.
+    Of one boot: its rows of ``boots`` by their interfaces as stored, the row of the last batch and its interfaces as
+    sent, and the largest sequence that is stored.
     """
 
     id: int
-    state: CounterState
     values: dict[str, Any]
+    last: Last | None = None
     boot_id: str | None = None
-    boots: list[tuple[int, list[BatchInterface]]] = field(default_factory=list)
+    boots: dict[bytes, int] = field(default_factory=dict)
+    sent: tuple[list[BatchInterface], bytes] | None = None
     newest: int = -1
 
 
@@ -59,18 +64,16 @@ class WriterCache:
             row = connection.execute(select(nodes).where(where)).mappings().first()
             if row is None:
                 return None
-            known = self._nodes[key] = CachedNode(row["id"], load_state(row["counters"], row["last_time"]), dict(row))
+            known = self._nodes[key] = CachedNode(row["id"], dict(row))
         return known
 
     def create_node(self, connection: Connection, batch: Batch, received_at: float) -> CachedNode:
         """Add a new node to the database and the cache."""
-        state = CounterState(boot_id=batch.boot_id, time=batch.time[0])
         values: dict[str, Any] = {
             **{name: getattr(batch, name) for name in ("cluster", "boot_id", "cpus", "memory_total_bytes")},
             "name": batch.node,
             "interfaces": "[]",
             "agent": "{}",
-            "counters": dump_state(state),
             "first_time": batch.time[0],
             "last_time": batch.time[0],
             "received_at": received_at,
@@ -78,7 +81,7 @@ class WriterCache:
             **dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0),
         }
         node_id = connection.execute(insert(nodes).values(values).returning(nodes.c.id)).scalar_one()
-        node = self._nodes[batch.cluster, batch.node] = CachedNode(node_id, state, {"id": node_id, **values})
+        node = self._nodes[batch.cluster, batch.node] = CachedNode(node_id, {"id": node_id, **values})
         return node
 
     def forget(self) -> None:
@@ -87,7 +90,7 @@ class WriterCache:
 
 
 def _node_row(node: CachedNode) -> tuple[Any, ...]:
-    row = node.values | {"counters": dump_state(node.state)}
+    row = node.values.copy()
     for name in ("interfaces", "agent", "machine"):
         if row[name] is not None and not isinstance(row[name], str):
             row[name] = msgspec.json.encode(row[name]).decode()
@@ -98,7 +101,7 @@ log = logging.getLogger(__name__)
 
 ROW = (
     "INSERT INTO readings (node_id, first_time, last_time, samples, received_at, boot, sequence, last_sequence, "
-    "checksum, uptime_s, owner_present, link, counters, packed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "checksum, uptime_s, owner_present, packed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _MARK = "INSERT INTO marks (node_id, job_id, event, time) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _JOB = (
@@ -106,7 +109,12 @@ _JOB = (
     "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
 _GPUS = "INSERT INTO gpu_samples (node_id, first_time, last_time, readings) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"
-_BOOTS = "SELECT id, interfaces FROM boots WHERE node_id = ? AND boot_id = ? ORDER BY id"
+_BOOTS = "SELECT interfaces, id FROM boots WHERE node_id = ? AND boot_id = ? ORDER BY id"
+_SENT = "SELECT r.node_id, r.boot, b.boot_id, b.interfaces, r.packed FROM readings r JOIN boots b ON b.id = r.boot "
+_BEFORE = (
+    _SENT + "WHERE r.node_id = ? AND r.first_time <= ? AND r.samples > 0 ORDER BY r.first_time DESC, r.id DESC LIMIT 1"
+)
+_OVERLAPPING = _SENT + "WHERE r.node_id = ? AND r.first_time >= ? AND r.first_time <= ? AND r.last_time >= ?"
 _ACKNOWLEDGED = (
     "SELECT sequence, last_sequence, checksum FROM readings WHERE boot = ? AND sequence <= ? "
     "ORDER BY sequence DESC LIMIT 1"
@@ -182,16 +190,16 @@ class GroupWriter:
         if node.boot_id == boot_id:
             return
         found = fetch(self._connection, _BOOTS, (node.id, boot_id))
-        node.boot_id, node.boots = boot_id, [(number, interfaces_of(packed)) for number, packed in found]
+        node.boot_id, node.boots, node.sent = boot_id, dict(found), None
         self.write_rows()
-        stored = [row for number, _ in node.boots for row in fetch(self._connection, _NEWEST, (number,))]
+        stored = [row for number in node.boots.values() for row in fetch(self._connection, _NEWEST, (number,))]
         node.newest = max((last for (last,) in stored), default=-1)
 
     def _known(self, node: CachedNode, submission: Submission) -> BatchOutcome | None:
         """Return the outcome of a batch whose number is stored; None if it is not."""
         self.write_rows()
         sequence = submission.batch.sequence
-        for boot, _ in node.boots:
+        for boot in node.boots.values():
             for first, last, checksum in fetch(self._connection, _ACKNOWLEDGED, (boot, sequence)):
                 if sequence <= last:
                     # Of a row of several batches, only their numbers are known.
@@ -199,50 +207,66 @@ class GroupWriter:
                     return BatchOutcome("duplicate" if same else "conflict")
         return None
 
-    def _boot(self, node: CachedNode, batch: Batch) -> int:
-        """Return the id of the batch's boot with its interfaces, which may be new."""
-        for number, interfaces in node.boots:
-            if interfaces == batch.interfaces:
-                return number
-        values = {"node_id": node.id, "boot_id": batch.boot_id, "interfaces": msgspec.json.encode(batch.interfaces)}
-        new: int = self._connection.execute(insert(boots).values(values).returning(boots.c.id)).scalar_one()
-        node.boots.append((new, batch.interfaces))
-        return new
+    def _boot(self, node: CachedNode, batch: Batch) -> tuple[int, bytes]:
+        """Return the id of the batch's boot with its interfaces, which may be new, and these as stored."""
+        if node.sent is None or node.sent[0] != batch.interfaces:
+            known = [replace(one, speed_bps=one.speed_bps or self._assumed_speed_bps) for one in batch.interfaces]
+            node.sent = batch.interfaces, msgspec.json.encode(known)
+        text = node.sent[1]
+        if text not in node.boots:
+            values = {"node_id": node.id, "boot_id": batch.boot_id, "interfaces": text}
+            new = self._connection.execute(insert(boots).values(values).returning(boots.c.id))
+            node.boots[text] = new.scalar_one()
+        return node.boots[text], text
 
     def _store(self, batch: Batch, submission: Submission, node: CachedNode, is_new: bool) -> None:
         """Store a batch, or a part of a long one."""
+        boot, text = self._boot(node, batch)
         late = not is_new and batch.time[0] <= node.values["last_time"]
-        newest = batch.time[-1] >= node.values["last_time"]
-        moved = None
-        if late:
-            self.write_rows()  # the table must have the batches beside it
-            corrected, moved = place(self._connection, node.id, batch, self._assumed_speed_bps)
-        else:
-            corrected = correct(batch, None if is_new else node.state, self._assumed_speed_bps)
-        self._append(batch, submission, node, corrected)
-        if late:
-            self._counts["batches_late_shifting", ""] += bool(moved)
-            # The node's counters count from the first reading of its last row.
-            if newest:
-                corrected.last -= rise_after(self._connection, node.id, batch.time[0])
-            elif moved is None:
-                node.state -= corrected.link
-        self._remember(batch, submission, node, corrected, newest)
-
-    def _append(self, batch: Batch, submission: Submission, node: CachedNode, corrected: Corrected) -> None:
-        stored = len(corrected.columns[0] or ())
-        self._counts["samples_stored", ""] += stored
-        self._counts["samples_overlapping", ""] += len(batch.time) - stored
+        new = self._without_stored(node.id, batch) if late else batch
+        self._counts["samples_stored", ""] += len(new.time)
+        self._counts["samples_overlapping", ""] += len(batch.time) - len(new.time)
+        counters = [column for both in zip(new.bytes_in, new.bytes_out, strict=True) for column in both]
+        packed = pack(
+            (new.time, new.cpu_busy_s, new.boottime_s, None),
+            [new.memory_used_bytes, *counters],
+        )
+        if late or not only_rises(node.last, boot, new, counters):
+            self._count_events(node, new.time, (node.id, boot, batch.boot_id, text, packed))
         machine = batch.machine or BatchMachine()
         self._rows.append(
             (
-                *(node.id, batch.time[0], batch.time[-1], stored, submission.received_at, self._boot(node, batch)),
+                *(node.id, batch.time[0], batch.time[-1], len(new.time), submission.received_at, boot),
                 *(batch.sequence, batch.sequence, submission.checksum, machine.uptime_s, machine.owner_present),
-                encode_link(corrected.link),
-                dump_ends(corrected.first, corrected.last, batch.interfaces),
-                pack_plain(corrected.columns),
+                packed,
             )
         )
+        if batch.time[-1] >= node.values["last_time"]:
+            node.last = None if late else last_of(boot, new, counters)
+            self._remember_newest(batch, submission, node)
+        node.values["samples"] += len(batch.time)
+        node.values["first_time"] = min(node.values["first_time"], batch.time[0])
+        node.values["received_at"] = submission.received_at
+        self._touched[node.id] = node
+
+    def _without_stored(self, node_id: int, batch: Batch) -> Batch:
+        """Return a late batch without the readings whose times the node has already."""
+        self.write_rows()  # the table must have the batches beside it
+        overlap = (node_id, batch.time[0] - CHUNK_S, batch.time[-1], batch.time[0])
+        taken: set[float] = set()
+        for *_, text, packed in fetch(self._connection, _OVERLAPPING, overlap):
+            taken.update(unpack([packed], len(interfaces_of(text)))[0][0].tolist())
+        return _some(batch, [index for index, time in enumerate(batch.time) if time not in taken])
+
+    def _count_events(self, node: CachedNode, time: list[float], row: SentRow) -> None:
+        """Count wraps, resets, boots and missing values of the readings at these times, which follow the row before."""
+        self.write_rows()
+        found = corrected([*fetch(self._connection, _BEFORE, (node.id, time[0] if time else -inf)), row])
+        own = np.isin(found.columns.time, time)
+        for name in EVENTS:
+            count = int(found.events[name][own].sum())
+            node.values[name] += count
+            self._counts[f"counters_{name}", ""] += count
 
     def _look_for_two_hosts(self, submission: Submission, node: CachedNode) -> None:
         """Report nodes whose boots alternate, as with a copied ``agent.toml``."""
@@ -260,25 +284,13 @@ class GroupWriter:
                 *(batch.node, batch.cluster, other, batch.boot_id),
             )
 
-    def _remember(
-        self, batch: Batch, submission: Submission, node: CachedNode, corrected: Corrected, newest: bool
-    ) -> None:
+    def _remember_newest(self, batch: Batch, submission: Submission, node: CachedNode) -> None:
         values = node.values
-        for name in ("wraps", "resets", "boots", "missing"):
-            count = getattr(corrected, name)
-            values[name] += count
-            self._counts[f"counters_{name}", ""] += count
-        values["samples"] += len(batch.time)
-        values["first_time"] = min(values["first_time"], batch.time[0])
-        values["received_at"] = submission.received_at
-        if newest:
-            node.state = corrected.last
-            values["last_time"] = batch.time[-1]
-            for name in ("boot_id", "cpus", "memory_total_bytes", "agent", "machine"):
-                values[name] = getattr(batch, name)
-            values["interfaces"] = [*batch.interfaces, *map(_uncounted, batch.uncounted)]
-            values["clock_skew_s"] = batch.sent_at and batch.sent_at - submission.received_at
-        self._touched[node.id] = node
+        values["last_time"] = batch.time[-1]
+        for name in ("boot_id", "cpus", "memory_total_bytes", "agent", "machine"):
+            values[name] = getattr(batch, name)
+        values["interfaces"] = [*batch.interfaces, *map(_uncounted, batch.uncounted)]
+        values["clock_skew_s"] = batch.sent_at and batch.sent_at - submission.received_at
 
     def write_rows(self) -> None:
         """Write the rows of the batches collected so far."""
@@ -305,17 +317,23 @@ def _parts(batch: Batch) -> list[Batch]:
     parts, begin = [], 0
     while begin < len(batch.time):
         end = bisect_right(batch.time, batch.time[begin] + CHUNK_S)
-        some = slice(begin, end)
-        parts.append(
-            replace(
-                batch,
-                **{name: getattr(batch, name)[some] for name in ("time", "memory_used_bytes", "cpu_busy_s")},
-                **{name: [column[some] for column in getattr(batch, name)] for name in ("bytes_in", "bytes_out")},
-                boottime_s=batch.boottime_s and batch.boottime_s[some],
-            )
-        )
+        parts.append(_some(batch, range(begin, end)))
         begin = end
     return parts
+
+
+def _some(batch: Batch, which: Sequence[int]) -> Batch:
+    """Return the batch with these readings alone."""
+
+    def of(column: list[Any]) -> list[Any]:
+        return [column[index] for index in which]
+
+    return replace(
+        batch,
+        **{name: of(getattr(batch, name)) for name in ("time", "memory_used_bytes", "cpu_busy_s")},
+        **{name: [of(column) for column in getattr(batch, name)] for name in ("bytes_in", "bytes_out")},
+        boottime_s=batch.boottime_s and of(batch.boottime_s),
+    )
 
 
 def _uncounted(name: str) -> dict[str, Any]:

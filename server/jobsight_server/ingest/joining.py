@@ -1,9 +1,9 @@
 """Old batches share rows: joined hourly, a node at a time, between two groups.
 
 Batches of a boot that follow one another without a gap become one row of up to six hours, compressed: at the agents'
-defaults a batch has three readings, and its row takes twenty times the space. The row keeps the numbers of its batches
-and the counters at both ends, for late batches that arrive before or after it. It has only the number of a batch within
-it: sent again, that is a duplicate with any content. Readings of one job's cgroup become a row each half an hour.
+defaults a batch has three readings, and its row takes twenty times the space. The row has only the numbers of its
+batches: one that is sent again is a duplicate with any content. Readings of one job's cgroup become a row each half an
+hour.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import astuple
 from sqlalchemy import Connection, Engine, select, text
 
-from jobsight_server.ingest.counters import dump_ends, load_ends
-from jobsight_server.ingest.late import interfaces_of
 from jobsight_server.storage.engine import fetch, lock_until_commit, write_many
 from jobsight_server.storage.job_columns import JobColumns, load_columns, pack_columns
-from jobsight_server.storage.sample_columns import Totals, decode_link, encode_link, linked
 from jobsight_server.storage.samples import CHUNK_S, lock_name
 from jobsight_server.storage.schema import nodes
+from jobsight_server.storage.sent import deflate, interfaces_of, unpack
 
 _AnyRow = TypeVar("_AnyRow")
 
@@ -98,8 +96,6 @@ class _Row(NamedTuple):
     received_at: float
     uptime_s: float | None
     owner_present: bool | None
-    link: bytes
-    counters: bytes
     packed: bytes
 
 
@@ -107,15 +103,11 @@ _OLD = (
     f"SELECT {', '.join(_Row._fields)} FROM readings WHERE node_id = ? AND first_time >= ? AND first_time < ? "
     "ORDER BY first_time, id LIMIT ?"
 )
-_FOLLOWING = (
-    "SELECT id, link FROM readings WHERE node_id = ? AND (first_time, id) > (?, ?) ORDER BY first_time, id LIMIT 1"
-)
-_BOOT = "SELECT boot_id, interfaces FROM boots WHERE id = ?"
+_BOOT = "SELECT interfaces FROM boots WHERE id = ?"
 _DELETE = "DELETE FROM readings WHERE id = ?"
-_RELINK = "UPDATE readings SET link = ? WHERE id = ?"
 _EXTEND = (
-    "UPDATE readings SET last_sequence = ?, last_time = ?, samples = ?, received_at = ?, uptime_s = ?, counters = ?, "
-    "packed = ? WHERE id = ?"
+    "UPDATE readings SET last_sequence = ?, last_time = ?, samples = ?, received_at = ?, uptime_s = ?, packed = ? "
+    "WHERE id = ?"
 )
 
 
@@ -129,32 +121,21 @@ def join_batches(connection: Connection, node_id: int, since: float, before: flo
     then, joined = since, False
     for chain in _runs(rows, lambda chain, row: row.received_at < before and _continues(chain, row)):
         then = chain[0].first_time  # the last chain may go on
-        joined |= chain[0].received_at < before and _join(connection, node_id, chain)
+        joined |= chain[0].received_at < before and _join(connection, chain)
     return then, len(rows) == _AT_ONCE and (joined or then > since)
 
 
-def _join(connection: Connection, node_id: int, chain: Sequence[_Row]) -> bool:
-    """Make one row of these; return whether it was more than one. The node's newest row stays as it is."""
-    following = fetch(connection, _FOLLOWING, (node_id, chain[-1].first_time, chain[-1].id))
-    if not following:
-        *chain, newest = chain
-        following = [(newest.id, newest.link)]
+def _join(connection: Connection, chain: Sequence[_Row]) -> bool:
+    """Make one row of these; return whether it was more than one."""
     if len(chain) < 2:
         return False
     first, last = chain[0], chain[-1]
-    ((boot_id, packed),) = fetch(connection, _BOOT, (first.boot,))
-    interfaces = interfaces_of(packed)
-    begin, _ = load_ends(first.counters, boot_id, (first.first_time, first.last_time), interfaces)
-    _, end = load_ends(last.counters, boot_id, (last.first_time, last.last_time), interfaces)
-    rise = sum((Totals(*decode_link(row.link)) for row in chain[1:]), Totals())
-    columns = linked([(row.link, row.packed) for row in chain])
+    ((text,),) = fetch(connection, _BOOT, (first.boot,))
+    packed = deflate(*unpack([row.packed for row in chain], len(interfaces_of(text))))
     received_at, samples = max(row.received_at for row in chain), sum(row.samples for row in chain)
-    ends = dump_ends(begin, end + rise, interfaces)
-    values = (last.last_sequence, last.last_time, samples, received_at, last.uptime_s, ends, columns.pack())
-    write_many(connection, _EXTEND, [(*values, first.id)])
+    values = (last.last_sequence, last.last_time, samples, received_at, last.uptime_s, packed, first.id)
+    write_many(connection, _EXTEND, [values])
     write_many(connection, _DELETE, [(row.id,) for row in chain[1:]])
-    ((number, link),) = following
-    write_many(connection, _RELINK, [(encode_link(Totals(*decode_link(link)) + rise), number)])
     return True
 
 

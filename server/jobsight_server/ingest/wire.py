@@ -21,13 +21,14 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from jobsight_server.storage.sent import INFINIBAND, BatchInterface
+
 MAX_READINGS = 5_000
 MAX_INTERFACES = 64
 MAX_MARKS = 2_000
 MAX_JOBS = 4_000
 MAX_GPUS = 16
 MAX_JOB_READINGS = 100_000  # of all jobs together
-INFINIBAND = ("infiniband", "opa")  # kinds of interfaces that count words of four bytes
 LARGEST_COUNTER = 2**64 - 1
 LARGEST_INTEGER = 2**63 - 1
 
@@ -37,13 +38,6 @@ Counter = Annotated[int, Meta(ge=0)]
 # Far above any real value, and far below the point where sums of such values exceed the range of a double.
 Seconds = Annotated[float, Meta(ge=0, le=1e15)]
 Instant = Annotated[float, Meta(ge=-1e15, le=1e15)]
-
-
-class BatchInterface(Struct, frozen=True):
-    name: Annotated[str, Meta(min_length=1, max_length=64)]
-    kind: Literal["ethernet", "infiniband", "opa", "other"]
-    width_bits: Literal[32, 64]
-    speed_bps: Annotated[float, Meta(gt=0, le=1e15)] | None = None
 
 
 class BatchMark(Struct, frozen=True):

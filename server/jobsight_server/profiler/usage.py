@@ -14,10 +14,10 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from jobsight_server.ingest.wire import INFINIBAND
 from jobsight_server.profiler.runs import Readings
 from jobsight_server.profiler.values import UNCOUNTED, Missing
 from jobsight_server.storage.sample_columns import Floats
+from jobsight_server.storage.sent import INFINIBAND
 
 # Largest unknown share of a life for a job to have a value.
 MOST_UNKNOWN = 0.1

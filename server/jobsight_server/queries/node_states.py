@@ -12,8 +12,9 @@ from sqlalchemy import Connection
 
 from jobsight_predictor.reliability.sessions import Ending
 from jobsight_server.forecasts.record import Record, Share
+from jobsight_server.storage.counters import corrected
 from jobsight_server.storage.engine import fetch, pieces
-from jobsight_server.storage.sample_columns import MODULUS, Floats, SampleColumns, linked
+from jobsight_server.storage.sample_columns import MODULUS, Floats, SampleColumns
 from jobsight_server.storage.samples import CHUNK_S
 
 UP_WITHIN_S = 120.0
@@ -126,10 +127,11 @@ _BEFORE_S = 900.0
 # The rows of the last reading and of one some minutes before.
 _LOADS = (
     "SELECT n.cluster, n.name, n.received_at, n.last_time, n.clock_skew_s, n.cpus, n.memory_total_bytes, "
-    "r.samples, r.link, r.packed FROM nodes n "
+    "n.id, r.boot, b.boot_id, b.interfaces, r.packed FROM nodes n "
     "LEFT JOIN readings r ON r.node_id = n.id AND n.received_at >= ? AND r.first_time >= coalesce("
     f"(SELECT max(s.first_time) FROM readings s WHERE s.node_id = n.id AND s.first_time <= n.last_time - {_OVER_S} "
     f"AND s.first_time > n.last_time - {_BEFORE_S + CHUNK_S}), n.last_time - {_OVER_S}) "
+    "LEFT JOIN boots b ON b.id = r.boot "
 )
 _ORDER = "ORDER BY n.id, r.first_time, r.id"
 
@@ -165,14 +167,12 @@ def node_loads(connection: Connection, now: float, ids: Sequence[int] | None = N
 def _read(connection: Connection, now: float, ids: Sequence[int] | None) -> Iterator[NodeLoad]:
     some = "" if ids is None else f"WHERE n.id IN ({', '.join('?' * len(ids))}) "
     rows = fetch(connection, _LOADS + some + _ORDER, (now - LATE_WITHIN_S, *(ids or ())))
-    readings = linked([(link, packed) for *_, link, packed in rows if packed is not None])
-    end = 0
-    for node, of_node in groupby(rows, lambda row: row[:7]):
-        begin, end = end, end + sum(samples or 0 for *_, samples, _, _ in of_node)
-        cluster, name, *times, cpus, total = node
+    readings = corrected([row[7:] for row in rows if row[-1] is not None])
+    for (cluster, name, *times, cpus, total, node_id), _ in groupby(rows, lambda row: row[:8]):
+        own = slice(*np.searchsorted(readings.node, (node_id, node_id + 1)))
         age_s = max(0.0, now - seen_at(*times))
         state = status(age_s)
-        rates = _UNKNOWN if state == "silent" else _rates(cpus, total, times[1], readings[begin:end].in_order())
+        rates = _UNKNOWN if state == "silent" else _rates(cpus, total, times[1], readings.columns[own])
         yield NodeLoad(cluster, name, state, age_s, *rates)
 
 

@@ -1,6 +1,6 @@
 """The one reader of nodes' readings.
 
-Each statement reads rows that follow one another: their totals continue from row to row (storage.schema.nodes).
+Each statement reads rows that follow one another, and corrects their counters (storage.counters).
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from math import inf, nextafter
 
 from sqlalchemy import Connection
 
+from jobsight_server.storage.counters import corrected
 from jobsight_server.storage.engine import fetch
-from jobsight_server.storage.sample_columns import SampleColumns, linked
+from jobsight_server.storage.sample_columns import SampleColumns
 
 CHUNK_S = 6 * 3600.0
 """Longest time of one row."""
@@ -33,7 +34,7 @@ def read_samples(connection: Connection, node_id: int, since: float, until: floa
     """
     overlap, before, after = (since - CHUNK_S, until, since), (node_id, since, since), (node_id, until)
     asked = (node_id, node_id, *overlap, *(before if around else ()), until, *(after if around else ()), until)
-    columns = linked(fetch(connection, _statement(around), asked)).in_order()
+    columns = corrected(fetch(connection, _statement(around), asked)).columns
     return columns if around else columns[columns.between(since, nextafter(until, inf))]
 
 
@@ -46,9 +47,9 @@ def _statement(around: int) -> str:
         high = _BEYOND.format(order=on, beyond="first_time > ?", around=around)
         high = f"(SELECT max(first_time) FROM ({high}) AS after)"
     return (
-        "SELECT link, packed FROM readings WHERE node_id = ? "
-        f"AND first_time >= coalesce((SELECT min(first_time) FROM ({low}) AS low), ?) "
-        f"AND first_time <= coalesce({high}, ?) ORDER BY first_time, id"
+        "SELECT r.node_id, r.boot, b.boot_id, b.interfaces, r.packed FROM readings r JOIN boots b ON b.id = r.boot "
+        f"WHERE r.node_id = ? AND r.first_time >= coalesce((SELECT min(first_time) FROM ({low}) AS low), ?) "
+        f"AND r.first_time <= coalesce({high}, ?) ORDER BY r.first_time, r.id"
     )
 
 

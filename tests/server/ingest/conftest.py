@@ -19,11 +19,12 @@ from jobsight_server.auth.tokens import create_token
 from jobsight_server.front.addresses import listen
 from jobsight_server.ingest.app import create_writer
 from jobsight_server.ingest.committer import GroupCommitter
-from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface, BatchMark
+from jobsight_server.ingest.wire import AgentReport, Batch, BatchMark
 from jobsight_server.serve.writer import writer_front
 from jobsight_server.settings import Settings
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.samples import read_samples
+from jobsight_server.storage.sent import BatchInterface
 
 MakeBatch = Callable[..., Batch]
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "batch.json").read_text())

@@ -11,9 +11,10 @@ import pytest
 from sqlalchemy import Engine
 
 from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.wire import BatchInterface, Submission
+from jobsight_server.ingest.wire import Submission
 from jobsight_server.profiler.runs import read_windows
 from jobsight_server.storage.sample_columns import MODULUS
+from jobsight_server.storage.sent import BatchInterface
 
 from .conftest import stored
 
@@ -107,20 +108,3 @@ def test_deep_nesting_is_refused(engine: Engine, serve_writer: Serve, golden: di
             assert "nested too deeply" in answer["error"]
         assert writer.post(batch(golden, 2))[0] == 200
         assert writer.balance()["quarantined"] == 2
-
-
-@pytest.mark.storage
-@pytest.mark.parametrize("counters", ["{}", "null", '{"boot_id":"b","time":1.0,"cpu":null}'])
-def test_a_node_that_an_earlier_release_damaged_goes_on(
-    engine: Engine, serve_writer: Serve, golden: dict[str, Any], counters: str
-) -> None:
-    with serve_writer(engine) as writer:
-        assert writer.post(batch(golden, 10))[0] == 200
-    with engine.begin() as connection:
-        connection.exec_driver_sql(f"UPDATE nodes SET counters = '{counters}'")
-    with serve_writer(engine) as writer:
-        assert writer.post(batch(golden, 20))[0] == 200
-        assert writer.post(batch(golden, 5))[0] == 200
-        assert writer.post(batch(golden, 15))[0] == 200
-        gaps = [row[5] for row in writer.readings()]
-        assert gaps[-1] > 0  # what lies between is not known

@@ -46,7 +46,7 @@ class Site:
         span = {"first_time": rows[0][0], "last_time": rows[-1][0]} if rows else {}
         with self.engine.begin() as connection:
             node_id = make.node(connection, name, cluster=cluster, boot_id="boot", cpus=16, **span)
-            self._store(connection, node_id, rows, boot_id=None)
+            self._store(connection, node_id, rows, boot_id="")
         return node_id
 
     @staticmethod
@@ -57,7 +57,7 @@ class Site:
     def more(self, node_id: int, rows: Sequence[Row]) -> None:
         """Further readings of a node."""
         with self.engine.begin() as connection:
-            self._store(connection, node_id, rows, boot_id=None)
+            self._store(connection, node_id, rows, boot_id="")
 
     def mark(self, node_id: int, job_id: str, event: str, time: float) -> None:
         with self.engine.begin() as connection:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.wire import Batch, BatchInterface, BatchMark, Submission
+from jobsight_server.ingest.wire import Batch, BatchMark, Submission
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.storage.sent import BatchInterface
 
 RATE_BPS, CPUS, LIFE_S = 8e6, 4, 600
 

@@ -16,10 +16,11 @@ from sqlalchemy import event, update
 
 from jobsight_server.forecasts import ForecastConfig, rebuild
 from jobsight_server.ingest.store import SampleStore
-from jobsight_server.ingest.wire import AgentReport, Batch, BatchInterface, Submission
+from jobsight_server.ingest.wire import AgentReport, Batch, Submission
 from jobsight_server.profiler.run import profile_finished, profile_late
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import jobs, late_batches, model_state, pending_forecasts, profiles, series
+from jobsight_server.storage.sent import BatchInterface
 
 MIB = 2**20
 GRACE = 600.0
@@ -48,8 +49,8 @@ def go(site: Any, now: float, **more: Any) -> tuple[int, int]:
 
 def cut_off(site: Any) -> tuple[int, int]:
     """A run on a node that fell silent at 300 and whose run ended at 1200; profiled without its samples at 2000."""
-    node = site.node("n1", rows(-60, 300))
-    site.batch(node, 1, -60, 300)
+    node = site.node("n1", [])
+    site.arrive(node, 1, rows(-60, 300))
     run = site.run("1.s", 60, 1200, {"n1": 2}, submitted=0.0, recorded_at=1210.0)
     site.run("2.s", 100, 900, used_memory_bytes=5 * MIB, processors=1, submitted=0.0, recorded_at=910.0)
     assert go(site, 1600.0)[0] == 1

@@ -82,11 +82,13 @@ def test_runs_wait_for_their_samples_but_not_for_ever(site: Any) -> None:
     assert go(site.engine, now=1599.0) == 1
     assert go(site.engine, now=1600.0) == 2
     # A batch about the end is still under way: its number is missing.
-    site.batch(node, 1, -60, 300)
-    site.batch(node, 3, 480, 600)
-    site.run("4.s", 0, 420, {"n1": 1}, recorded_at=2000.0)
+    rows = readings(600, 1000, 0)
+    node = site.node("n2", [])
+    site.arrive(node, 1, rows[:6])
+    site.arrive(node, 3, rows[9:])
+    site.run("4.s", 0, 420, {"n2": 1}, recorded_at=2000.0)
     assert go(site.engine, now=2100.0) == 0
-    site.batch(node, 2, 360, 420)
+    site.arrive(node, 2, rows[6:9])
     assert go(site.engine, now=2100.0) == 1
 
 

@@ -140,7 +140,7 @@ def node(number: int, age_s: float, bps: float, load: float) -> tuple[dict[str, 
     last = NOW - age_s
     agent = {"version": "0.3.0" if number else "0.2.0", "batches_spooled": 3 * (number == 1), "batches_dropped": 0}
     row = {"id": number + 1, "cluster": "alpha", "name": f"n{number}", "boot_id": "b", "cpus": 10, "interfaces": "[]"}
-    row |= {"memory_total_bytes": 64 * GIB, "counters": "{}", "agent": json.dumps(agent), "first_time": last - 600}
+    row |= {"memory_total_bytes": 64 * GIB, "agent": json.dumps(agent), "first_time": last - 600}
     row |= {"last_time": last, "received_at": last, "samples": 11, "wraps": 0, "resets": 0, "boots": 1, "missing": 0}
     samples = [
         (last - 60 * (10 - minute), int(bps * 60 * minute / 8), 0, load * 10 * 60 * minute, 16 * GIB, 0.0)

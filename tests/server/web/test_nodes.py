@@ -35,7 +35,7 @@ def test_a_node_has_its_readings_its_jobs_and_its_reliability(served: Served) ->
     with served.engine.begin() as connection:
         for i in range(1, 11):
             totals = ((-1000 * i) % MODULUS, (-250 * i) % MODULUS, -20.0 * i)
-            make.readings(connection, 1, [(NOW - 100 - 10 * i, *totals, 0, 0.0)], boot_id=None)
+            make.readings(connection, 1, [(NOW - 100 - 10 * i, *totals, 0, 0.0)], boot_id="")
     store(served, machine("n1", 5.0, events=1.0, seconds=4e6), machine(HOSTILE, 3.0))
     found = {(node["cluster"], node["name"]): node for node in ask(served)["nodes"]}
     n1 = found["alpha", "n1"]

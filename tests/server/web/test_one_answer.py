@@ -57,7 +57,7 @@ def ask(served: Any, **slurm: Any) -> Any:
 
 def add_node(connection: Any, memory_bytes: int) -> None:
     numbers = ("first_time", "last_time", "received_at", "samples", "wraps", "resets", "boots", "missing")
-    texts = {"boot_id": "b", "interfaces": "[]", "counters": "{}", "agent": "a"}
+    texts = {"boot_id": "b", "interfaces": "[]", "agent": "a"}
     node = {"cluster": "gamma", "name": "n9", "cpus": 8, "memory_total_bytes": memory_bytes}
     connection.execute(insert(schema.nodes).values(node | texts | dict.fromkeys(numbers, 1)))
 

@@ -18,7 +18,6 @@ from sqlalchemy import (
 
 from jobsight_server.storage.schema.metadata import keys, metadata, optional, required
 
-# ``counters`` is the state from which the node's next batch is corrected (see ingest.counters); JSON.
 nodes = Table(
     "nodes",
     metadata,
@@ -26,7 +25,7 @@ nodes = Table(
     *required(Text, "cluster", "name", "boot_id"),
     Column("cpus", Integer, nullable=False),
     Column("memory_total_bytes", BigInteger),
-    *required(Text, "interfaces", "counters", "agent"),
+    *required(Text, "interfaces", "agent"),
     *required(Double, "first_time", "last_time", "received_at"),
     Column("clock_skew_s", Double),
     *required(BigInteger, "samples", "wraps", "resets", "boots", "missing"),
@@ -35,7 +34,8 @@ nodes = Table(
     UniqueConstraint("cluster", "name"),
 )
 
-# Boots of nodes, each with the interfaces that its batches name; another row when these change. JSON.
+# Boots of nodes, each with the interfaces that its batches name, in JSON, and the speed assumed for those without one;
+# another row when these change.
 boots = Table(
     "boots",
     metadata,
@@ -46,10 +46,8 @@ boots = Table(
     Index(None, "node_id", "boot_id"),
 )
 
-# Acknowledged batches: the key that makes ingest idempotent, and their readings (storage.sample_columns). After a day,
+# Acknowledged batches: the key that makes ingest idempotent, and their readings as sent (storage.sent). After a day,
 # batches of a boot that follow one another share a row, with the last one's ``last_sequence`` (ingest.joining).
-# ``packed`` has totals since the row's first reading; ``link`` those from the first reading of the row before it, in
-# order of ``first_time`` and ``id``, to its own. ``counters``: those at both ends, from which late batches continue.
 readings = Table(
     "readings",
     metadata,
@@ -62,7 +60,7 @@ readings = Table(
     *required(BigInteger, "sequence", "last_sequence", "checksum"),
     Column("uptime_s", Double),
     Column("owner_present", Boolean),
-    *required(LargeBinary, "link", "counters", "packed"),
+    Column("packed", LargeBinary, nullable=False),
     Index(None, "node_id", "first_time", "last_time", "samples"),
     Index(None, "boot", "sequence"),
     Index(None, "received_at"),
