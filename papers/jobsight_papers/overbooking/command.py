@@ -107,6 +107,8 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     sources = [OverbookingSource(file, args.last, args.exact_estimates) for file in _files(args.trace)]
     try:
+        published = [(source, overbooking_jobs(source).published) for source in sources]
+        sources += [replace(source, per_node=of.per_node) for source, of in published if of and of.per_node > 1]
         for source in sources:
             nodes_of(overbooking_jobs(source), args.nodes)
             arrival_of(overbooking_jobs(source), args.arrival)

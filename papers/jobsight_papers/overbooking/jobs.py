@@ -25,14 +25,15 @@ RELEASE_MEAN_H = 12.0
 
 @dataclass(frozen=True, slots=True)
 class PublishedTrace:
-    """Nodes and mean inter-arrival time in hours, as published."""
+    """Nodes and mean inter-arrival time in hours, as published, and the processors of a node."""
 
     nodes: int
     arrival_h: float
+    per_node: int = 1
 
 
 PUBLISHED_TRACES: dict[str, PublishedTrace] = {
-    "BLUE": PublishedTrace(144, 1.0),  # before SDSC, whose name is also in this header
+    "BLUE": PublishedTrace(144, 1.0, 8),  # before SDSC, whose name is also in this header
     "CTC": PublishedTrace(430, 0.1),
     "KTH": PublishedTrace(100, 0.1),
     "SDSC": PublishedTrace(128, 0.5),
@@ -50,13 +51,14 @@ _OTHER_NAMES = {"BLUE HORIZON": "BLUE", "CORNELL THEORY": "CTC"}
 class OverbookingSource:
     """The source of jobs: the last ``last_jobs`` of a trace without the last ``skipped``.
 
-    ``exact_estimates``: run time = requested time.
+    ``exact_estimates``: run time = requested time. Sizes in processors count as nodes of ``per_node`` processors.
     """
 
     file: Path
     last_jobs: int = LAST_JOBS
     exact_estimates: bool = False
     skipped: int = 0
+    per_node: int = 1
 
     @property
     def before(self) -> OverbookingSource:
@@ -120,14 +122,15 @@ def overbooking_jobs(source: OverbookingSource) -> OverbookingJobs:
     clamped = int(np.count_nonzero(run > requested))
     name = published_name(source.file, trace.header)
     learned = max(0, len(rows) - source.last_jobs)
+    shown = name or source.file.name.removesuffix(".gz").removesuffix(".swf")
     return OverbookingJobs(
-        name or source.file.name.removesuffix(".gz").removesuffix(".swf"),
+        shown if source.per_node == 1 else f"{shown} in nodes of {source.per_node}",
         PUBLISHED_TRACES.get(name or ""),
         trace.max_processors,
         questions_of(trace, rows),
         requested,
         requested.copy() if source.exact_estimates else np.minimum(run, requested),
-        nodes[rows].astype(np.int64),
+        np.ceil(nodes[rows] / source.per_node).astype(np.int64),
         learned,
         Counter({"in the trace": len(trace), "learned from": learned, "offered": len(rows) - learned, "cut": clamped}),
         dropped,

@@ -30,6 +30,8 @@ DAYS = 90
 LEAST_WEEKS = 4
 """Weeks below which no interval is given."""
 WAITED_S = 60.0
+EARLY = 0.1
+"""Share of jobs submitted before the record begins that is worth a warning."""
 SAMPLE = 2_000
 """Waiting jobs that are examined for what EASY cannot explain."""
 ALIKE, WITHIN = 0.5, 2.0
@@ -209,6 +211,9 @@ def simulated(machines: Sequence[Machine], since: float) -> tuple[dict[str, Any]
     base = min(job.submitted for machine in machines for job in machine.jobs)
     replays = [Replay(machine, base, assumed) for machine in machines]
     submitted = np.concatenate([replay.work.submit_s for replay in replays]) + base
+    early = int(np.count_nonzero(submitted < min(job.end for machine in machines for job in machine.jobs)))
+    if early > EARLY * len(submitted):
+        assumed["were submitted before the first end in the record: machines seem emptier than they were"] = early
     counted = submitted[submitted >= since]
     if not len(counted):
         raise UserError("no finished job was submitted in this time; give an earlier --since")
