@@ -147,14 +147,14 @@ def test_the_key_slash_goes_to_the_search(watched: Watched) -> None:
     page.goto("/waste")  # has no search of its own
     expect(page.locator("#rows tbody tr").first).to_be_visible()
     page.keyboard.type("/4711[3]/x")  # as fast as it goes: nothing is lost
-    field = page.get_by_role("searchbox", name="Job")
+    field = page.get_by_role("searchbox", name="Find")
     expect(field).to_be_focused()
     expect(field).to_have_value("4711[3]/x")
     page.keyboard.press("Escape")
     expect(field).to_be_hidden()
     page.keyboard.type("/4711")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/jobs?job_id=*4711")
+    page.wait_for_url(re.compile("/(find.text|jobs.job_id)=4711"))
     for path in ("/waste", "/nodes"):  # on the way of a page that is still loading, too
         page.goto(path, wait_until="domcontentloaded")
         page.keyboard.type("/n01")

@@ -24,6 +24,7 @@ from jobsight_server.systems.listed import SYSTEMS
 from jobsight_server.web import (
     advice,
     efficiency,
+    find,
     health,
     jobs,
     nodes,
@@ -51,6 +52,7 @@ NOUNS_WITH_PAGES: tuple[ModuleType, ...] = (
     users,
     jobs,
     nodes,
+    find,
     *OF_SYSTEMS,
 )
 NOUNS: tuple[ModuleType, ...] = (

@@ -97,6 +97,7 @@ def _refused(problem: str, status: int) -> Response:
 
 OWN_PAGES: Mapping[str, Own] = MappingProxyType(
     {
+        "pages.find": "user",
         "pages.mine": "user",
         "pages.jobs": "user",
         "pages.jobs_csv": "user",

@@ -1,4 +1,4 @@
-// The key `/` goes to the page's search field, or opens one for jobs where a page has none; not while typing.
+// The key `/` goes to the page's search field, or opens one for all names where a page has none; not while typing.
 // The field is on this page: while another one loads, typed text would be lost.
 const TYPING = "input, textarea, select, [contenteditable]";
 const opened = document.querySelector("#find-job");
