@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,19 +20,17 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from accuracy import TRACES, workload
 from calibration_document import PROBABILITIES, draw, put, table
 from calibration_measures import Statements, differences, summary
+from recorded_accuracy import FOLDER, ROOT, TRACES, workload
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from jobsight_predictor.evaluation.jobs import Jobs, first_jobs, in_time
-from jobsight_predictor.profile import Profile, probability
+from jobsight_predictor.profile import Profile, calibration
 from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.question import GroupKey
 from jobsight_predictor.series import NEAR
-
-ROOT = Path(__file__).parents[1]
 
 TASKS = (
     *(("LANL-CM5", metric) for metric in ("memory", "runtime", "cpu")),
@@ -83,11 +80,11 @@ def replay(jobs: Jobs, progress: Callable[[int], None] = lambda _done: None) -> 
         forecast = pending.pop(i)
         profile.learn(question, value, forecast, float(jobs.seconds[i]))
         assert forecast.keys is not None
-        kind = forecast.keys.kind
-        if forecast.known >= opened.get(kind, (0, 0))[1]:
+        application = forecast.keys.application
+        if forecast.known >= opened.get(application, (0, 0))[1]:
             bursts += 1
-            opened[kind] = bursts, profile.n
-        burst = opened[kind][0]
+            opened[application] = bursts, profile.n
+        burst = opened[application][0]
         if forecast.value is not None:
             rows["sure"].append((forecast.probability, abs(forecast.value - value) <= NEAR * value, burst))
         if forecast.bound is not None and forecast.exceed_probability is not None:
@@ -105,7 +102,7 @@ def measure(folder: Path, tasks: Sequence[tuple[str, str]], n: int) -> Iterator[
             jobs = workload(folder, trace, metric)
             jobs = first_jobs(jobs, min(n, len(jobs)))
             bar = progress.add_task(f"{trace} {metric}", total=2 * len(jobs))
-            with replaced(probability, "STATED", UNCORRECTED):
+            with replaced(calibration, "STATED", UNCORRECTED):
                 plain = replay(jobs, partial(_report, progress, bar, 0))
             found = replay(jobs, partial(_report, progress, bar, len(jobs)))
             progress.remove_task(bar)
@@ -126,15 +123,14 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="rows with all bins as JSON, and write nothing")
     parser.add_argument("--output", type=Path, default=ROOT / "docs/use", metavar="DIR", help="default: docs/use")
     args = parser.parse_args()
-    folder = Path(os.environ.get("JOBSIGHT_TRACES", ROOT.parent / "shared" / "traces"))
     tasks = [task for task in TASKS if args.only is None or task[0] in args.only]
-    if missing := dict.fromkeys(TRACES[trace] for trace, _ in tasks if not (folder / TRACES[trace]).exists()):
-        print(f"not in {folder}: {', '.join(missing)}. Set JOBSIGHT_TRACES to their folder.", file=sys.stderr)
+    if missing := dict.fromkeys(TRACES[trace] for trace, _ in tasks if not (FOLDER / TRACES[trace]).exists()):
+        print(f"not in {FOLDER}: {', '.join(missing)}. Set JOBSIGHT_TRACES to their folder.", file=sys.stderr)
         return 1
     rows: list[dict[str, Any]] = []
     interrupted = False
     try:
-        rows.extend(measure(folder, tasks, args.jobs))
+        rows.extend(measure(FOLDER, tasks, args.jobs))
     except KeyboardInterrupt:
         interrupted = True
     print(json.dumps(rows, indent=1) if args.json else table(rows))
