@@ -23,6 +23,11 @@ AGREEING = 10  # jobs that end in a later period before it begins
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
+@lru_cache(maxsize=10_000)
+def _state_key(name: str, key: GroupKey) -> str:
+    return _encode([name, key[0], *key[1]])
+
+
 class Part(NamedTuple):
     """A part of the stored state, as JSON values, and the last period in which it counts; None: no expiry."""
 
@@ -133,7 +138,7 @@ class Parts(dict[GroupKey, AgingT], Generic[AgingT]):
 
     def state_key(self, key: GroupKey) -> str:
         """Return the key under which a part is stored."""
-        return _encode([self._name, key[0], *key[1]])
+        return _state_key(self._name, key)
 
     def take_changed(self) -> dict[str, Part]:
         """Return the parts changed since the last call, as stored."""
