@@ -196,4 +196,4 @@ def _show_gain(gain: Gain, metric: str, console: Console) -> None:
     )
     for lines in gain.ask_lines:
         console.print(Text(indent(lines.text, "    ")), soft_wrap=True)
-    console.print(Padding(Text(similar_jobs(gain, metric)), (0, 0, 0, 4)))
+    console.print(Padding(Text(similar_jobs(gain, metric)), (0, 0, 0, 4), expand=False))

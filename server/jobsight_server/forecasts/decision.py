@@ -182,7 +182,7 @@ def decide(
     if need.by_facts or not is_alike:
         return Decision(rounded, enough, len(uses), estimated_from="facts" if need.by_facts else "processors")
     limits = (asked, rounded) if enough is not None and 0.0 < asked < rounded else ()
-    return Decision(rounded, enough, len(uses), steps=tuple((limit, _count([(uses, limit)])) for limit in limits))
+    return Decision(rounded, enough, len(uses), steps=tuple((limit, count_enough([(uses, limit)])) for limit in limits))
 
 
 def _too_few(uses: Sequence[Use], *, is_named: bool, has_request: bool) -> Kept | None:
@@ -202,11 +202,11 @@ def together(decisions: Mapping[Resource, Decision], uses: Mapping[Resource, Seq
     changed = {resource: decision for resource, decision in decisions.items() if decision.amount is not None}
     if not changed or any(one.enough is None or one.estimated_from for one in changed.values()):
         return None
-    found = _count([(uses[resource], decision.amount or 0.0) for resource, decision in changed.items()])
+    found = count_enough([(uses[resource], decision.amount or 0.0) for resource, decision in changed.items()])
     return found if found.jobs >= LEAST_JOBS else None
 
 
-def _count(amounts: Sequence[tuple[Sequence[Use], float]]) -> Enough:
+def count_enough(amounts: Sequence[tuple[Sequence[Use], float]]) -> Enough:
     """Count the latest jobs whose use of every resource is known, and those for which every amount was enough."""
     runs = set.intersection(*({use.run for use in uses[:LOOKED_AT]} for uses, _ in amounts))
     beyond = {use.run for uses, amount in amounts for use in uses if not _fits(use, amount)}

@@ -12,7 +12,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.series import accuracy
 from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.decision import ASKED_FOR, Resource
+from jobsight_server.forecasts.decision import ASKED_FOR, Enough, Resource, count_enough
 from jobsight_server.forecasts.record import Asked, Record, Share
 from jobsight_server.profiler.totals import COLUMNS
 from jobsight_server.queries.rejected import REJECTIONS, rejections
@@ -88,14 +88,13 @@ class SimilarJob(Record):
 class Gain(Record):
     """A user or application with much to gain: the ``advice`` for jobs of one user and application, as lines.
 
-    ``enough`` of the ``similar`` jobs that used a known amount stayed within it; ``last_jobs`` are the latest of them.
+    ``enough``: for how many similar jobs the amount was enough; ``last_jobs`` are the latest of them.
     """
 
     row: WasteRow
     advice: SavingsRow
     ask_lines: list[AskLine]
-    similar: int
-    enough: int
+    enough: Enough
     last_jobs: list[SimilarJob]
 
 
@@ -240,8 +239,7 @@ def _gains(
                 row=row,
                 advice=advice,
                 ask_lines=lines_to_ask(recommended, scheduler, like),
-                similar=len(uses),
-                enough=sum(use.amount <= (amount or 0.0) for use in uses),
+                enough=count_enough([(uses, amount or 0.0)]),
                 last_jobs=last[:BEHIND],
             )
         )
@@ -253,14 +251,16 @@ def _known_today(asking: Asking, rows: Iterable[SavingsRow]) -> list[KnownToday]
     found = [recommended for key in keys if (advised := asking.of(*key)) for recommended in advised[1:]]
     answers = []
     for metric in ASKED_FOR:
-        near, held = [], []
+        near: list[float] = []
+        within = jobs = 0
         for of in found:
-            forecast, amount = of.answers[metric].value, of.best(metric)
+            uses, forecast, amount = of.such_jobs.uses[metric], of.answers[metric].value, of.best(metric)
             if forecast is not None and amount is not None:
-                near += [accuracy(forecast, use.amount) for use in of.such_jobs.uses[metric] if not use.failed]
-                held += [use.amount <= amount for use in of.such_jobs.uses[metric]]
+                near += [accuracy(forecast, use.amount) for use in uses if not use.failed]
+                enough = count_enough([(uses, amount)])
+                within, jobs = within + enough.within, jobs + enough.jobs
         if near:
-            answers.append(KnownToday(metric, len(held), float(np.mean(near)), float(np.mean(held))))
+            answers.append(KnownToday(metric, jobs, float(np.mean(near)), within / jobs))
     return answers
 
 

@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader
 from jobsight_predictor.metrics import METRICS
 from jobsight_server import web
 from jobsight_server.accounting.amounts import memory_text
+from jobsight_server.advice.words import how_many
 from jobsight_server.queries.report import Freed, Gain, Report
 from jobsight_server.web.kit.units import FILTERS, FOR_TEMPLATES, count, hours, many, percent, resource_value
 
@@ -75,14 +76,14 @@ def known_today(found: Report) -> Iterator[str]:
 
 def similar_jobs(gain: Gain, metric: str) -> str:
     """Return the similar jobs behind a recommendation in words."""
-    if not gain.similar:
+    if not gain.enough.jobs:
         return "No similar job has been measured."
     last = ", ".join(
         f"{job.job_id} used {resource_value(job.used, metric)} of {resource_value(job.requested, metric)}"
         for job in gain.last_jobs
     )
     of = f"{gain.advice.application or 'jobs without a name'} of {gain.advice.user}"
-    return f"For {of}: enough for {gain.enough} of the last {many(gain.similar, 'similar job')}. {last}."
+    return f"For {of}: enough for {how_many(gain.enough)} similar jobs. {last}."
 
 
 def page_of(found: Report, log: str, scheduler: str) -> str:

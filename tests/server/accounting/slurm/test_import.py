@@ -150,3 +150,6 @@ def test_the_form_is_said(
         assert f"{file}: slurm, {form} (guessed)" in shown
     assert main(["import", "slurm", str(files[0]), *where]) == 0
     assert f"{files[0]}: slurm, JSON of sacct\n" in capsys.readouterr().out
+    queue = newest.document({"job_id": 1, "job_state": ["PENDING"], "submit_time": 5})
+    assert main(["import", "slurm", str(write("squeue", queue)), *where]) == 1
+    assert "a record of squeue: import the output of sacct" in capsys.readouterr().err
