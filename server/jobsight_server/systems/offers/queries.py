@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,8 +14,7 @@ from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.systems.offers.calibration import Calibration, PromiseClass, read_calibration
 from jobsight_server.systems.offers.settings import OffersSettings
 from jobsight_server.systems.offers.standing_plan import HOUR_S, PlaceSeller, StandingPlan
-from jobsight_server.systems.offers.stored import OUTCOMES, REJECTIONS, OfferState, cluster_nodes, places_of
-from jobsight_server.systems.offers.tables import offers
+from jobsight_server.systems.offers.stored import OUTCOMES, REJECTIONS, OfferState, cluster_nodes, places_of, read_offer
 from jobsight_server.systems.offers.tables import plans as plan_rows
 
 LISTED = 300
@@ -101,7 +99,7 @@ class StoredPlan(Record):
 
 def one_offer(connection: Connection, seller: PlaceSeller, number: int, now: float) -> Offer | None:
     """Read one offer; None if there is none, or if it was deleted."""
-    row = connection.execute(select(offers).where(offers.c.id == number)).first()
+    row = read_offer(connection, number)
     if row is None:
         return None
     nodes, _ = cluster_nodes(connection, seller.config, row.cluster)
@@ -184,7 +182,6 @@ class InPlan:
         self._now_h = now / HOUR_S
         self._risk = standing.risk
         self._earliest_h: dict[int, float] = {}
-        self._waiting = deque(sorted(self._plan.bookings, key=lambda job: self._plan.bookings[job].from_h))
 
     def earliest_start(self, number: int) -> float | None:
         """Return the earliest start of the job, or its start if it runs; None if it is not in the plan.
@@ -192,14 +189,17 @@ class InPlan:
         The job must be released, and the jobs before it on its nodes must have started. Each of these may end at once,
         so a later time is not certain.
         """
-        while number in self._plan.bookings and number not in self._earliest_h:
-            # In the order of starts: the jobs before it come first.
-            job = self._waiting.popleft()
+        open_jobs = [number] if number in self._plan.bookings else []
+        while open_jobs:
+            job = open_jobs[-1]
             booking = self._plan.bookings[job]
             before = self._plan.place_of(job).predecessors if booking.started_h is None else ()
-            known = [self._earliest_h.get(other, self._now_h) for other in before]
+            if unknown := [other for other in before if other not in self._earliest_h]:
+                open_jobs += unknown  # first
+                continue
+            known = [self._earliest_h[other] for other in before]
             earliest_h = min(max(booking.offer.release_h, self._now_h, *known), booking.from_h)
-            self._earliest_h[job] = earliest_h if booking.started_h is None else booking.started_h
+            self._earliest_h[open_jobs.pop()] = earliest_h if booking.started_h is None else booking.started_h
         found = self._earliest_h.get(number)
         return None if found is None else found * HOUR_S
 

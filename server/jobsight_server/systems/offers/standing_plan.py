@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 import numpy as np
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, bindparam, select
 
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import RuntimeAccuracy
@@ -27,6 +27,11 @@ from jobsight_server.systems.offers.tables import offers, plans
 
 HOUR_S = 3600.0
 _DECIMALS = 5
+
+_VERSION = select(plans.c.version).where(plans.c.cluster == bindparam("cluster"))
+_OF_CLUSTER = select(offers).where(offers.c.cluster == bindparam("cluster")).order_by(offers.c.version)
+_STANDING = _OF_CLUSTER.where(offers.c.state.in_(STANDING))
+_CHANGED = _OF_CLUSTER.where(offers.c.version > bindparam("version"))
 
 
 class StandingPlan:
@@ -46,14 +51,11 @@ class StandingPlan:
 
     def catch_up(self, connection: Connection, cluster: str, now: float) -> None:
         """Read the changes since the last call, and remove bookings that are over at ``now``."""
-        version = connection.scalar(select(plans.c.version).where(plans.c.cluster == cluster)) or 0
+        version = connection.scalar(_VERSION, {"cluster": cluster}) or 0
         if version != self._version:
-            changed = select(offers).where(offers.c.cluster == cluster)
-            if self._version < 0:
-                changed = changed.where(offers.c.state.in_(STANDING))
-            else:
-                changed = changed.where(offers.c.version > self._version)
-            self._apply(connection.execute(changed.order_by(offers.c.version)).all())
+            changed = _STANDING if self._version < 0 else _CHANGED
+            found = connection.execute(changed, {"cluster": cluster, "version": self._version})
+            self._apply(found.all())
             self._version = version
         while self._due and self._due[0][0] <= now:
             self._pass(heappop(self._due)[1], now)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
-from sqlalchemy import Connection, Engine, Row, delete, func, insert, select, text, update
+from sqlalchemy import Connection, Engine, Row, bindparam, delete, func, insert, select, text, update
 
 from jobsight_server.storage.engine import LARGEST_ID, lock_until_commit, pieces, write_many
 from jobsight_server.storage.event_counts import add_event_counts
@@ -25,6 +25,12 @@ OUTCOMES = "offer_outcomes"
 
 REJECTIONS = "offers_rejected"
 """Counted by reason."""
+
+# Made once: each request needs them several times.
+_ONE = select(offers).where(offers.c.id == bindparam("id"))
+_OVERDUE = select(offers.c.id, offers.c.state).where(
+    offers.c.state.in_(STANDING), offers.c.expires_at <= bindparam("now"), offers.c.cluster == bindparam("cluster")
+)
 
 _NEXT_VERSION = text(
     "INSERT INTO plans (cluster, version, calibration) VALUES (:cluster, 1, '') "
@@ -58,7 +64,7 @@ def read_offer(connection: Connection, number: int) -> Row[Any] | None:
     """Read the row of one offer; None if there is none, or if it was deleted."""
     if not 0 < number <= LARGEST_ID:
         return None
-    return connection.execute(select(offers).where(offers.c.id == number)).first()
+    return connection.execute(_ONE, {"id": number}).first()
 
 
 def add_offer(connection: Connection, cluster: str, values: Mapping[str, Any]) -> int:
@@ -131,8 +137,9 @@ REPORT_GRACE_S = 86400.0
 
 def expire_offers(connection: Connection, cluster: str, now: float) -> int:
     """Expire a cluster's offers whose time is over, and return their number; the caller has locked its plan."""
+    overdue = connection.execute(_OVERDUE, {"cluster": cluster, "now": now}).all()
     return sum(
-        change_offers(connection, cluster, _overdue(connection, cluster, before, now), after)
+        change_offers(connection, cluster, [number for number, state in overdue if state == before], after)
         for before, after in _AFTER_ITS_TIME.items()
     )
 
@@ -152,11 +159,6 @@ def expire_all(engine: Engine, now: float, kept: int) -> int:
 
 
 _AFTER_ITS_TIME: dict[OfferState, OfferState] = {"offered": "expired", "confirmed": "unknown", "running": "unknown"}
-
-
-def _overdue(connection: Connection, cluster: str, state: OfferState, now: float) -> list[int]:
-    query = select(offers.c.id).where(offers.c.state == state, offers.c.expires_at <= now, offers.c.cluster == cluster)
-    return list(connection.scalars(query))
 
 
 def _delete_beyond(engine: Engine, kept: int) -> None:
