@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from jobsight_server.cli import COMMANDS, main
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
@@ -17,3 +23,19 @@ def test_nobody_reads_on(arguments: list[str]) -> None:
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=60)
     os.close(write)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_manual_page_and_the_completion_have_every_option(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`python docs/manual.py` writes both."""
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", capsys.readouterr().out))
+    page = (DEPLOY / "man/jobsight.1").read_text().replace("\\-", "-")
+    section = page.partition(f".SH JOBSIGHT {name.upper()}\n")[2].partition(".SH ")[0]
+    assert {option for option in options if option not in section} == set()
+    source = f"source {DEPLOY / 'completions/jobsight'}; COMP_WORDS=(jobsight {name} --) COMP_CWORD=2; _jobsight"
+    done = subprocess.run(
+        ["bash", "-c", f'{source}; printf "%s\\n" "${{COMPREPLY[@]}}"'], capture_output=True, text=True, timeout=60
+    )
+    assert (set(done.stdout.split()), done.stderr) == (options, "")

@@ -1,0 +1,84 @@
+"""Writes the manual page and bash's completion in deploy/ from the help of each command.
+
+python docs/manual.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+from pathlib import Path
+
+from jobsight_server.cli import COMMANDS, main
+
+_DEPLOY = Path(__file__).parents[1] / "deploy"
+PAGE, COMPLETION = _DEPLOY / "man/jobsight.1", _DEPLOY / "completions/jobsight"
+_WIDTH = "78"
+
+
+def manual() -> str:
+    """Return the page as roff: the overview, then the help of each command."""
+    parts = [
+        '.TH JOBSIGHT 1 "" "" "Jobsight"',
+        ".SH NAME\njobsight \\- forecasts what a cluster job will need",
+        f".SH SYNOPSIS\n{_plain(_help())}",
+        *(f".SH {_escaped(f'jobsight {name}'.upper())}\n{_plain(_help(name))}" for name in COMMANDS),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def completion() -> str:
+    """Return functions for bash: commands first, then options, else files."""
+    cases = "".join(f"    {name}) words='{' '.join(options(name))}' ;;\n" for name in COMMANDS)
+    return _BASH.format(commands=" ".join(COMMANDS), cases=cases)
+
+
+def options(name: str) -> list[str]:
+    """Return the options in a command's help, in order."""
+    return list(dict.fromkeys(re.findall(r"(?<![\w-])--[a-z][a-z-]*", _help(name))))
+
+
+_BASH = """\
+# Completion of jobsight in bash; installed in share/bash-completion/completions, or `source` it.
+_jobsight() {{
+  local words='' current=${{COMP_WORDS[COMP_CWORD]}}
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    mapfile -t COMPREPLY < <(compgen -W '{commands}' -- "$current")
+    return
+  fi
+  case ${{COMP_WORDS[1]}} in
+{cases}  esac
+  if [[ $current == -* ]]; then
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current")
+  else
+    mapfile -t COMPREPLY < <(compgen -f -- "$current")
+  fi
+}}
+complete -o filenames -F _jobsight jobsight
+"""
+
+
+def _help(*command: str) -> str:
+    found = io.StringIO()
+    with contextlib.redirect_stdout(found), contextlib.suppress(SystemExit):
+        main([*command, "--help"])
+    return found.getvalue().rstrip()
+
+
+def _plain(text: str) -> str:
+    return f".nf\n{_escaped(text)}\n.fi"
+
+
+def _escaped(text: str) -> str:
+    """Escape what roff would read as a command."""
+    lines = text.replace("\\", "\\e").replace("-", "\\-").splitlines()
+    return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in lines)
+
+
+if __name__ == "__main__":
+    os.environ["COLUMNS"] = _WIDTH
+    for file, text in ((PAGE, manual()), (COMPLETION, completion())):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text)
