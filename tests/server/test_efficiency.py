@@ -107,7 +107,7 @@ def test_a_table_for_people(seff: Seff) -> None:
     title = next(line for line in lines if line[:1] == ["Job"])
     assert title[:8] == ["Job", "12.head", "on", "alpha:", "cfd", "of", "ada,", "1970-01-02"]
     memory = next(line for line in lines if line[:1] == ["Memory"])
-    assert memory[:5] == ["Memory", "64G", "2G", "3", "%"]
+    assert memory[:7] == ["Memory", "64.0", "GiB", "2.00", "GiB", "3", "%"]
     assert next(line for line in lines if line[:2] == ["Run", "time"])[2:6] == ["1", "d", "40", "min"]
     assert "Bandwidth: jobs request no bandwidth." in out
     _, out, _ = seff("[bold]24")
@@ -134,7 +134,7 @@ def test_what_was_not_measured_is_said_and_never_zero(seff: Seff) -> None:
 def test_a_job_that_ran_out_used_at_least_so_much(seff: Seff) -> None:
     _, out, _ = seff("21.head")
     assert "(ran out of memory)" in out
-    assert "at least 64G" in out
+    assert "at least 64.0 GiB" in out
     assert "100 %" in out
 
 
@@ -195,7 +195,7 @@ def test_a_task_has_the_id_that_people_see_and_an_array_is_summed_up(seff: Seff)
     assert "Job 50 on alpha: cfd of ada, 7 tasks: 5 completed, 1 ran out of memory, 1 running" in text
     memory = next(line.split() for line in lines if line.split()[:1] == ["Memory"])
     # Four processors each: 2, 4, 6, 8 and 10 GiB, and at least 64.
-    assert memory[1:5] == ["64G", "2G", "7G", "64G"]
+    assert memory[1:9] == ["64.0", "GiB", "2.00", "GiB", "7.00", "GiB", "64.0", "GiB"]
     assert "Bandwidth: not measured for 1 of 6 tasks." in out
     assert all(len(line) <= 80 for line in lines)
     assert "2 tasks: 2 completed" in seff("60")[1]

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Connection
 
-from jobsight_server.accounting.amounts import memory_text, percent, plain, time_text, utc_span
+from jobsight_server.accounting.amounts import percent, plain, utc_span
 from jobsight_server.command_line.answers import print_json, reading
 from jobsight_server.command_line.arguments import add_settings
 from jobsight_server.command_line.help_text import read_by
@@ -25,6 +25,7 @@ from jobsight_server.queries.users import user_clusters
 from jobsight_server.queries.waste import DAYS_SHOWN, Waste, WasteList, WasteRequest, WasteRow, newest_day, waste
 from jobsight_server.storage.clusters import chosen, stored_clusters
 from jobsight_server.storage.errors import UserError
+from jobsight_server.web.kit.units import resource_value
 
 _LISTED = 20
 _TITLES = {"memory": "Memory, GiB-hours", "runtime": "Run time, processor-hours"}
@@ -175,18 +176,14 @@ def _asked(metric: str, advice: SavingsRow | None) -> str:
     if advice is None or (advice.ask_for is None and advice.more is None):
         return "-"
     more = advice.more if advice.more and (advice.ask_for is None or advice.ask_for == advice.more.ask_for) else None
-    return _written(metric, advice.ask_for or 0.0) if more is None else f"{_written(metric, more.ask_for)} +"
-
-
-def _written(metric: str, amount: float) -> str:
-    return memory_text(amount) if metric == "memory" else time_text(amount)
+    return resource_value(advice.ask_for, metric) if more is None else f"{resource_value(more.ask_for, metric)} +"
 
 
 def _raises(metric: str, rows: Sequence[tuple[WasteRow, Waste, SavingsRow | None]]) -> list[str]:
     """Return the number of rows with an application that needs more than it requests, and a line for each."""
     found = [
-        f"  {row.cluster}/{advice.user} {more.application}: {_written(metric, more.ask_for)} instead of "
-        f"{_written(metric, more.asked_for)}; {more.ran_out:,} of {more.jobs:,} needed more"
+        f"  {row.cluster}/{advice.user} {more.application}: {resource_value(more.ask_for, metric)} instead of "
+        f"{resource_value(more.asked_for, metric)}; {more.ran_out:,} of {more.jobs:,} needed more"
         for row, _, advice in rows
         if advice is not None and (more := advice.more) is not None
     ]

@@ -21,6 +21,7 @@ from jobsight_server.queries.waste import Waste, WasteList, WasteRow
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage.event_counts import DAY_S
+from jobsight_server.web.kit.units import size
 
 from .runs import GIB, NOON, ended, learn, write
 
@@ -106,14 +107,14 @@ def test_the_pages_say_who_and_how_much(client: FlaskClient, ask: Ask) -> None:
     text = " ".join(client.get("/waste").text.split())
     rows = text.split("<tbody>")[1].split("<tr>")[1:]
     assert "/user?cluster=alpha&amp;name=ann" in rows[0]
-    advice = f"<strong>{ask()['rows'][0]['memory_advice']['ask_for'] // 2**20:.0f}M</strong>"
+    advice = f"<strong>{size(ask()['rows'][0]['memory_advice']['ask_for'])}</strong>"
     assert advice in rows[0]
-    assert "instead of 8G, fluid" in rows[0]
+    assert "instead of 8.00 GiB, fluid" in rows[0]
     assert "Left out of memory: 60 jobs without a request.</p>" in text
     assert '<p class="note">Left out of processors: 181 jobs without an exact use: ' in text
     assert SCRIPT not in client.get("/waste?by=application").text
     user = " ".join(client.get("/user?cluster=alpha&name=ann").text.split())
-    assert f"Next time, ask for {advice} instead of 8G." in user
+    assert f"Next time, ask for {advice} instead of 8.00 GiB." in user
     eve = " ".join(client.get("/user?cluster=beta&name=eve").text.split())
     assert "Recommended requests would have freed no memory." in eve, "there was none"
     assert "#SBATCH --mem=" in eve
@@ -155,9 +156,9 @@ def test_the_command_says_the_same(
     [
         (4.0 * GIB, 0, "as before: no better request is known"),
         (4.0 * GIB, 2, "as before: no better request is known, and 2 of 10 jobs needed more"),
-        (3.0 * GIB, 2, "3G instead of 4G: 0 of 10 jobs would have run out"),
-        (6.0 * GIB, 2, "6G instead of 4G: 2 of 10 jobs needed more than they requested"),
-        (6.0 * GIB, 0, "6G instead of 4G: less is unlikely to be enough"),
+        (3.0 * GIB, 2, "3.00 GiB instead of 4.00 GiB: 0 of 10 jobs would have run out"),
+        (6.0 * GIB, 2, "6.00 GiB instead of 4.00 GiB: 2 of 10 jobs needed more than they requested"),
+        (6.0 * GIB, 0, "6.00 GiB instead of 4.00 GiB: less is unlikely to be enough"),
     ],
 )
 def test_a_user_reads_why(client: FlaskClient, recommended: float, ran_out: int, words: str) -> None:

@@ -216,12 +216,12 @@ def metric_value(value: float | None, metric: str, processors: int = 1) -> str:
 
 
 def resource_value(value: float | None, resource: str) -> str:
-    """Return a resource of a whole job, as users request it from schedulers.
+    """Return a resource of a whole job; lines to paste have the scheduler's own units instead.
 
     >>> [resource_value(value, of) for value, of in ((616 * 2**20, "memory"), (5400, "runtime"), (None, "memory"))]
-    ['616M', '1 h 30 min', '–']
+    ['616 MiB', '1 h 30 min', '–']
     """
-    write = {"processors": brief, "gpus": brief, "memory": memory_text, "runtime": time_text}.get(resource)
+    write = {"processors": brief, "gpus": brief, "memory": size, "runtime": time_text}.get(resource)
     return DASH if value is None else write(value) if write else metric_value(value, resource)
 
 
@@ -253,6 +253,7 @@ FILTERS = {
     "as_level": level,
     "as_clock": clock_text,
     "as_plain": plain,
+    "as_request": memory_text,
 }
 FOR_TEMPLATES = {
     "formats": FORMATS,
