@@ -18,7 +18,8 @@ from jobsight_predictor.profile import Profile
 from jobsight_predictor.question import Question
 from jobsight_server import cli
 from jobsight_server.accounting.amounts import memory_text
-from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, Prediction, history, rebuild
+from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, Prediction, rebuild
+from jobsight_server.forecasts.history import history
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.storage.schema import jobs, profiles
 

@@ -18,12 +18,13 @@ try:
     status = main()
 except SystemExit as ended:
     status = ended.code
+assert "sqlalchemy.dialects.postgresql" not in sys.modules
 loaded = {name.partition(".")[0] for name in sys.modules if not name.startswith("_")}
 print("loaded", *sorted(loaded - sys.stdlib_module_names - {"cython_runtime"}))
 sys.exit(status)
 """
 _OURS = ["jobsight_predictor", "jobsight_server"]
-_STORAGE = sorted([*_OURS, "msgspec", "numpy", "rich", "sqlalchemy", "typing_extensions"])
+_STORAGE = sorted([*_OURS, "msgspec", "rich", "sqlalchemy", "typing_extensions"])
 
 
 LOG = Path(__file__).parents[2] / "examples" / "accounting" / "20261101"
@@ -42,9 +43,9 @@ def site(migrated_file: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     [
         ("--help", ["jobsight_server"]),
         ("serve --help", sorted([*_OURS, "msgspec", "sqlalchemy", "typing_extensions"])),
-        ("import torque LOG --cluster alpha --database SITE", _STORAGE),
+        ("import torque LOG --cluster alpha --database SITE", [*_STORAGE, "numpy"]),
         ("predict --cluster alpha --user alice --database SITE", _STORAGE),
-        ("seff 1000 --database SITE", _STORAGE),
+        ("seff 1000 --database SITE", [*_STORAGE, "numpy"]),
     ],
 )
 def test_a_command_loads_what_it_uses(command: str, packages: list[str], site: str) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+Floats: TypeAlias = "NDArray[np.float64]"
 
 # Sums of a thousand squares of counts times such values fit into a double; no measurement is as large.
 LARGEST = 1e300
@@ -74,6 +75,8 @@ class Forecaster(ABC):
         Raises:
             ValueError: ``learn`` does not accept one of the values.
         """
+        import numpy as np  # a sixth of the start of commands that only answer
+
         learner = deepcopy(self)
         forecasts = np.full(len(values), np.nan)
         for i, value in enumerate(np.asarray(values, dtype=np.float64).tolist()):

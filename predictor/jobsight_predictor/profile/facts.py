@@ -6,8 +6,6 @@ from collections import deque
 from math import asinh
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from jobsight_predictor.question import Facts
 
 from .groups import Aging, Parts
@@ -58,6 +56,8 @@ class FactsHistory(Aging):
         rows = [(known, value) for known, value in self._jobs if all(name in known for name in names)]
         if len(rows) < LEAST:
             return None
+        import numpy as np  # few sites send facts
+
         places = np.arcsinh([[known[name] for name in names] for known, _ in rows])
         deviations = places.std(axis=0)
         here = np.array([asinh(value) for _, value in facts])

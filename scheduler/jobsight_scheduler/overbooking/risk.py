@@ -115,7 +115,7 @@ class PlanRisk(ABC, Generic[Starts, Ends]):
     def _executable(self, starts: Starts, offer: JobOffer, end_h: float) -> float: ...
 
 
-class FastRisk(PlanRisk[Floats | float, Floats]):
+class FastRisk(PlanRisk["Floats | float", Floats]):
     """Risk by equally likely scenarios, without convolution."""
 
     def _starts_after(self, earliest_h: float, planned_h: float, ends: list[Floats]) -> Floats | float:

@@ -1,8 +1,7 @@
-"""Forecasts for every user: learning, answering, history."""
+"""Forecasts for every user: learning and answering."""
 
 from __future__ import annotations
 
-from jobsight_server.forecasts.history import history
 from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.reader import AnswerReader
 from jobsight_server.forecasts.request import ForecastConfig, ForecastRequest, forecast_config
@@ -14,7 +13,6 @@ __all__ = [
     "ForecastRequest",
     "Prediction",
     "forecast_config",
-    "history",
     "rebuild",
     "rebuild_if_outdated",
     "report",

@@ -21,8 +21,8 @@ from jobsight_server.advice.recommendation import (
     recommend_as_last,
 )
 from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask, sentence
-from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction, history
-from jobsight_server.forecasts.history import MetricHistory
+from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction
+from jobsight_server.forecasts.history import MetricHistory, history
 from jobsight_server.forecasts.reader import SeriesKey
 from jobsight_server.forecasts.record import Asked, ListPage, Metric, Record, page_of
 from jobsight_server.forecasts.such_jobs import last_runs

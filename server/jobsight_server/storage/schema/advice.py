@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Double, ForeignKey, Index, Integer, Table, Text, UniqueConstraint, text
+from sqlalchemy import BigInteger, Column, Double, ForeignKey, Index, Integer, Table, Text, UniqueConstraint
 
-from jobsight_server.storage.schema.metadata import keys, metadata, optional, required
+from jobsight_server.storage.schema.metadata import index_where, keys, metadata, optional, required
 
 # Memory given to one submission of a job. ``outcome``: null while it is open, then finished or failed.
 requirements = Table(
@@ -82,7 +82,7 @@ forecast_changes = Table(
 )
 
 _OF_JOB = ("cluster", "job_id", "resource")
-_OPEN = text("state IN ('begun', 'undoing')")
+_OPEN = "state IN ('begun', 'undoing')"
 
 # Changes by `jobsight adjust`: a row is written before the scheduler's command, and settled after it. resource: memory
 # or runtime. parameter: the scheduler's own name of the changed resource, such as MinMemoryNode or walltime; ``old``
@@ -102,7 +102,7 @@ adjustments = Table(
     Column("settled", Double),
     Column("error", Text),
     Index(None, *_OF_JOB),
-    Index("ix_adjustments_open", *_OF_JOB, unique=True, sqlite_where=_OPEN, postgresql_where=_OPEN),
+    index_where(_OPEN, *_OF_JOB, name="ix_adjustments_open", unique=True),
 )
 
 # Jobs that `jobsight adjust --trial` has assigned at random: ``arm`` is advice or none, ``seed`` that of the draw.

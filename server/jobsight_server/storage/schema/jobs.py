@@ -13,14 +13,13 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
-    text,
 )
 
-from jobsight_server.storage.schema.metadata import keys, metadata, optional, required
+from jobsight_server.storage.schema.metadata import index_where, keys, metadata, optional, required
 
-_IS_TASK = text("array_task IS NOT NULL")
+_IS_TASK = "array_task IS NOT NULL"
 # Only these: SQLite would use an index of every state instead of the one by state, which has few running jobs.
-_IS_ENDED = text("state = 'ended'")
+_IS_ENDED = "state = 'ended'"
 
 # One row per run of a job: a requeued job has several, distinguished by their start. asked_*: the user's own request,
 # if the log has it and it differs from the allocation: ``processors`` (of a whole node), or ``requested_*`` that a
@@ -70,7 +69,7 @@ jobs = Table(
     Column("application", Text),  # application by the name (facts.application); NULL for none
     UniqueConstraint("cluster", "job_id", "start"),
     Index(None, "cluster", "user", "end"),
-    Index(None, "cluster", "user", "application", "end", sqlite_where=_IS_ENDED, postgresql_where=_IS_ENDED),
+    index_where(_IS_ENDED, "cluster", "user", "application", "end"),
     Index(None, "cluster", "end"),
     Index(None, "profiled", "state", "end"),
     Index(None, "forecast_seq", "submitted"),
@@ -78,7 +77,7 @@ jobs = Table(
     Index(None, "end"),
     Index(None, "recorded_at"),
     Index(None, "state"),
-    Index(None, "array_task", sqlite_where=_IS_TASK, postgresql_where=_IS_TASK),
+    index_where(_IS_TASK, "array_task"),
     Index(None, "job_id"),
     Index(None, "cluster", "user", "id"),
 )

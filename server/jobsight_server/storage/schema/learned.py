@@ -14,10 +14,9 @@ from sqlalchemy import (
     Table,
     Text,
     false,
-    text,
 )
 
-from jobsight_server.storage.schema.metadata import keys, metadata, optional, required
+from jobsight_server.storage.schema.metadata import index_where, keys, metadata, optional, required
 
 # Use of a finished run, one row per metric: a value or the reason why there is none. metric: bandwidth, memory, cpu,
 # runtime. source: samples, accounting, cgroup. source of memory: cgroup, accounting, samples, samples-idle-remembered,
@@ -32,7 +31,7 @@ from jobsight_server.storage.schema.metadata import keys, metadata, optional, re
 # short, or was measured in part; never learned. Of bandwidth ``fabric`` is the network that ``value`` is of, and
 # ``fabrics`` the value of each, JSON. For memory, ``quantity`` is resident, virtual, with_cache, or node (its nodes',
 # above their idle level).
-_APPORTIONED = text("attribution = 'apportioned' AND value IS NOT NULL")
+_APPORTIONED = "attribution = 'apportioned' AND value IS NOT NULL"
 profiles = Table(
     "profiles",
     metadata,
@@ -50,7 +49,7 @@ profiles = Table(
     *optional(Text, "fabric", "fabrics", "quantity"),
     Column("gpus", Text),  # JSON, of each GPU: profiler.values.GpuUse
     Index(None, "learn_seq"),
-    Index(None, "shown_only", sqlite_where=_APPORTIONED, postgresql_where=_APPORTIONED),
+    index_where(_APPORTIONED, "shown_only"),
     sqlite_with_rowid=False,
 )
 

@@ -1,10 +1,13 @@
-"""The collection of all tables, how their keys and indexes are named, and columns of one type in a row."""
+"""The collection of all tables, how their keys and indexes are named, indexes of some rows, and columns of one
+type in a row."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Column, MetaData
+from sqlalchemy import Column, Index, MetaData, text
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.schema import CreateIndex
 from sqlalchemy.types import TypeEngine
 
 metadata = MetaData(
@@ -30,3 +33,18 @@ def required(kind: type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
 def optional(kind: type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
     """Return columns that may be NULL."""
     return [Column(name, kind) for name in names]
+
+
+def index_where(condition: str, *columns: str, name: str | None = None, unique: bool = False) -> Index:
+    """Return an index of the rows that fulfil this condition.
+
+    Not with ``postgresql_where``, which loads that dialect into every process: a sixth of a command's start.
+    """
+    return Index(name, *columns, unique=unique, sqlite_where=text(condition), info={"where": condition})
+
+
+@compiles(CreateIndex, "postgresql")
+def _create_index(create: CreateIndex, compiler: Any, **options: Any) -> str:
+    where = create.element.info.get("where")
+    statement: str = compiler.visit_create_index(create, **options)
+    return statement if where is None else f"{statement} WHERE {where}"

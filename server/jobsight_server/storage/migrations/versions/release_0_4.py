@@ -67,7 +67,8 @@ def _change(old: sa.Table, new: sa.Table) -> None:
 
 
 def _shape(index: sa.Index) -> Hashable:
-    is_partial = any(index.dialect_options[dialect]["where"] is not None for dialect in ("sqlite", "postgresql"))
+    options = (index.dialect_options[dialect]["where"] for dialect in ("sqlite", "postgresql"))
+    is_partial = "where" in index.info or any(where is not None for where in options)
     return index.name, tuple(column.name for column in index.columns), bool(index.unique), is_partial
 
 
