@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from operator import attrgetter, itemgetter
 from typing import Any, Literal
 
@@ -83,7 +84,7 @@ class JobGroups:
 
     def __init__(self, job_groups: Sequence[JobGroup] = JOB_GROUPS) -> None:
         self.groups = tuple(tuple(job_group) for job_group in job_groups)
-        self._by_known: dict[int, list[tuple[int, int, Any]]] = {}
+        self._by_known = _levels_by_known(self.groups)
 
     def keys(self, question: Question) -> list[tuple[int, GroupKey]]:
         """Return (index of the job group, key of the group) for each that applies, in the order of the job groups."""
@@ -114,6 +115,12 @@ class JobGroups:
                 values_of = itemgetter(slice(bits[0], bits[0] + 1) if bits else slice(0))
             levels[mask] = (index, mask, values_of)
         return list(levels.values())
+
+
+@cache
+def _levels_by_known(_groups: tuple[JobGroup, ...]) -> dict[int, list[tuple[int, int, Any]]]:
+    """Return the levels of these job groups by known fields, as found so far: profiles share them."""
+    return {}
 
 
 Limit = Literal["auto", "yes", "no"]

@@ -193,13 +193,14 @@ def _measured(metric: Any, name: str) -> Any:
     return and_(metric.c.run_id == jobs.c.id, metric.c.metric == name, or_(metric.c.shown_only == false(), ran_out))
 
 
+_COUNT = func.coalesce(func.nullif(ASKED_PROCESSORS, 0), 1)
 # Built once: that costs as much as an execution.
 _LAST_RUNS = (
     select(
         jobs.c.id,
         jobs.c.application,
-        ASKED_PROCESSORS,
-        _MEMORY.c.value,
+        _COUNT,
+        _MEMORY.c.value * _COUNT,
         _RUNTIME.c.value,
         jobs.c.failure,
         jobs.c.requested_memory_bytes,
@@ -212,8 +213,8 @@ _LAST_RUNS = (
         jobs.c.queue,
         jobs.c.group,
         jobs.c.account,
-        ASKED_MEMORY,
-        ASKED_WALLTIME,
+        func.nullif(ASKED_MEMORY, 0),  # 0 is none
+        func.nullif(ASKED_WALLTIME, 0),
         jobs.c.facts,
         jobs.c.requested_nodes,
         jobs.c.memory_word,
@@ -277,6 +278,7 @@ def finished_run(job: ForecastJob, used: Mapping[str, float]) -> SuchJob:
     )
 
 
+_FACTS = SuchJob._fields.index("facts")
 _KEPT = SuchJob._fields.index("job_id")  # the fields before decide which runs are similar, and their use
 
 
@@ -358,16 +360,7 @@ def last_runs(connection: Connection, cluster: str, user: str) -> list[SuchJob]:
     """Read the user's last ``LOOKED_AT`` finished runs and reports of jobs, latest first."""
     of_user = {"cluster": cluster, "user": user}
     found = [_reported(row) for row in connection.execute(_LAST_REPORTS, of_user)]
-    for row in connection.execute(_LAST_RUNS, of_user):
-        run = SuchJob._make(row)
-        count = run.processors or 1
-        found.append(
-            run._replace(
-                processors=count,
-                requested_memory_bytes=run.requested_memory_bytes or None,  # 0 is none
-                requested_walltime_s=run.requested_walltime_s or None,
-                memory_bytes=None if run.memory_bytes is None else run.memory_bytes * count,
-                facts=facts_of(row.facts) if row.facts else (),
-            )
-        )
+    for row in connection.execute(_LAST_RUNS, of_user).all():
+        facts = facts_of(row[_FACTS]) if row[_FACTS] else ()
+        found += [SuchJob._make((*row[:_FACTS], facts, *row[_FACTS + 1 :]))]
     return sorted(found, key=lambda run: run.end or 0.0, reverse=True)[:LOOKED_AT]
