@@ -35,6 +35,8 @@ def serve_queries(settings: Settings, beat: Callable[[], None]) -> None:
         for address in settings.listen:
             listeners.append(listen(address, BACKLOG, settings.socket_owner))
             ended.callback(close, listeners[-1])
+        gc.collect()
+        gc.freeze()  # a collection in a worker would copy the pages of all objects that it shares with the others
         run_workers(settings.query_workers, partial(_query_worker, settings, listeners), beat)
 
 
