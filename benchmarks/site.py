@@ -184,7 +184,7 @@ PAGES = (
     "/", "/waste", "/waste?by=application", "/trust", "/jobs", "/jobs?user=user0003", "/jobs?state=running",
     "/jobs?page=3000", "/job?cluster=alpha&name=1999.server", "/nodes", "/nodes?status=silent",
     "/node?cluster=alpha&name=n0003",
-    "/users", "/user?cluster=alpha&name=user0003", "/rejected",
+    "/users", "/user?cluster=alpha&name=user0003", "/mine?user=user0003", "/now",
 )  # fmt: skip
 ROUTES = (
     "/api/v1/now", "/api/v1/jobs", "/api/v1/nodes", "/api/v1/users", "/api/v1/waste", "/metrics",

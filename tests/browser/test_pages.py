@@ -30,7 +30,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 SCRIPT = "<script>alert(1)</script>"
 SCRIPT_PATH = quote(SCRIPT, safe="")
 PAGES = {
-    "now": "/",
+    "monday": "/",
+    "now": "/now",
     "waste": "/waste",
     "trust": "/trust",
     "trust by cluster": "/trust?by=cluster",
@@ -47,7 +48,6 @@ PAGES = {
     "resources": "/resources",
     "matches": "/matches",
     "match": "/matches/1",
-    "rejected": "/rejected",
 }
 
 
@@ -96,6 +96,8 @@ def show(page: Page, name: str) -> None:
     page.goto(PAGES[name])
     if name == "job":  # it does not change any more, so it does not poll
         expect(page.locator(".key").first).to_be_visible()
+    elif name == "monday":
+        expect(page.locator("#answer")).to_be_visible()
     elif name.startswith("trust") or name == "waste":
         expect(page.locator("#rows tbody tr").first).to_be_visible()
     else:

@@ -26,7 +26,7 @@ LAST = {"user": ".plot[data-metric=bandwidth]"}  # the first of four charts that
 
 
 def test_screenshots(browser: Browser) -> None:
-    """Five pictures, one of them dark and one on a phone; none over 130 kB."""
+    """Seven pictures, one of them dark and one on a phone; none over 130 kB."""
     folder, url, login = (os.environ[name] for name in NEEDED)
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
@@ -34,9 +34,11 @@ def test_screenshots(browser: Browser) -> None:
     page = context.new_page()
     page.goto(login)
     page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("heading", name="Now", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="Monday")).to_be_visible()
     paths = choose(page)
     for name, scheme, width, height in (
+        ("monday", "light", 1280, 1150),
+        ("mine", "light", 1280, 900),
         ("now", "light", 1280, 1150),
         ("waste", "light", 1280, 1150),
         ("user", "light", 1280, 1150),
@@ -89,8 +91,10 @@ def choose(page: Page) -> dict[str, str]:
     # On several nodes if there is one, but not on so many that the lines hide each other.
     run = max(runs, key=lambda run: (run["profiled"], min(run["processors"] or 0, 64), run["end"] - run["start"]))
     return {
-        "now": "/",
-        "now-phone": "/",
+        "monday": "/",
+        "mine": f"/mine?user={user['user']}",
+        "now": "/now",
+        "now-phone": "/now",
         "waste": "/waste",
         "user": f"/user?cluster={user['cluster']}&name={user['user']}",
         "job": f"/job?cluster={run['cluster']}&name={run['job_id']}",

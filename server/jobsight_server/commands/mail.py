@@ -9,6 +9,8 @@ from jobsight_server.command_line.arguments import add_settings, open_existing, 
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.mail.weekly import DueMail, due_mails, preview, send_due
 from jobsight_server.storage.errors import UserError
+from jobsight_server.systems.ranking.queries import MachineRanker
+from jobsight_server.systems.ranking.settings import RankingSettings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,17 +26,18 @@ def run(args: argparse.Namespace) -> int:
     engine = open_existing(args)
     try:
         reader = AnswerReader(engine, forecast_config(settings))
+        machines = MachineRanker(settings.section(RankingSettings).method)
         if args.preview is not None:
             with engine.connect().execution_options(reading=True) as connection:
                 mail = preview(connection, reader, settings, args.preview, time.time())
             print(f"{args.preview}: no mail, because no smaller request is known" if mail is None else _shown(mail))
             return 0
         if not args.dry_run:
-            sent, failed = send_due(engine, reader, settings, time.time())
+            sent, failed = send_due(engine, reader, settings, time.time(), machines)
             print(f"{sent} mails sent, {failed} failed")
             return 1 if failed else 0
         with engine.connect().execution_options(reading=True) as connection:
-            due = list(due_mails(connection, reader, settings, time.time()))
+            due = list(due_mails(connection, reader, settings, time.time(), machines))
         for mail in due:
             print(_shown(mail))
         print(f"{len(due)} mails are due")

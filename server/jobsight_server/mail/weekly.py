@@ -1,5 +1,5 @@
 """The weekly mail: to users whose jobs leave most of their requested memory unused, with the line to paste and a list
-of jobs that will run out; to administrators with present faults.
+of jobs that will run out; to administrators with the findings of *Monday*.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from math import inf
 
 from sqlalchemy import Connection, Engine, delete, insert, select
 
-from jobsight_server.accounting.amounts import memory_text
+from jobsight_server.accounting.amounts import memory_text, time_text
 from jobsight_server.advice.words import lines_to_ask, scheduler_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.record import Asked
 from jobsight_server.mail.send import DeliveryError, send_mail
-from jobsight_server.mail.wrong_now import soon_out, wrong_now
-from jobsight_server.queries.running import running_out
+from jobsight_server.queries.monday import monday
+from jobsight_server.queries.node_states import Machines
+from jobsight_server.queries.running import Foreseen, running_out
 from jobsight_server.queries.savings import Asking, SavingsRow
 from jobsight_server.queries.waste import DAYS_SHOWN, SORTS, WasteRequest, WasteRow, newest_day, waste
 from jobsight_server.settings import Settings
@@ -41,19 +42,22 @@ class DueMail:
     text: str
 
 
-def due_mails(connection: Connection, reader: AnswerReader, settings: Settings, now: float) -> Iterator[DueMail]:
+def due_mails(
+    connection: Connection, reader: AnswerReader, settings: Settings, now: float, machines: Machines | None = None
+) -> Iterator[DueMail]:
     """Yield the unsent mails of this week: for each user the cluster with the most unused memory.
 
-    Only users with a better request get one, if their name makes an address. Administrators get one if something is
-    wrong.
+    Only users with a better request get one, if their name makes an address. Administrators get the findings of
+    *Monday*, if there is one.
     """
     wanted, week = settings.weekly_mail, _week(now)
     had = set(connection.scalars(select(weekly_mails.c.user).where(weekly_mails.c.week == week)))
     admins = [address for address in wanted.admins if address not in had]
-    wrong = wrong_now(connection, now) if admins else []
-    for address in admins if wrong else ():
-        text = "".join(f"- {_one_line(line)}\n" for line in wrong)
-        yield DueMail(address, address, week, f"Jobsight: {len(wrong)} things are wrong now", text)
+    adjusted = [limits.cluster for limits in settings.adjust]
+    findings = monday(connection, now, machines, adjusted).findings if admins else []
+    for address in admins if findings else ():
+        text = "\n".join(f"- {_one_line(each.text)}\n  {_one_line(each.action)}\n" for each in findings)
+        yield DueMail(address, address, week, f"Jobsight, {week}: {_one_line(findings[0].text)}", text)
     if not wanted.domain:
         return
     had |= set(wanted.unsubscribed)
@@ -94,13 +98,15 @@ def _week(now: float) -> str:
     return f"{datetime.fromtimestamp(now, UTC):%G-W%V}"
 
 
-def send_due(engine: Engine, reader: AnswerReader, settings: Settings, now: float) -> tuple[int, int]:
+def send_due(
+    engine: Engine, reader: AnswerReader, settings: Settings, now: float, machines: Machines | None = None
+) -> tuple[int, int]:
     """Send the mails; return how many arrived and how many failed. Failed ones are sent again next time.
 
     A mail is noted before sending: if the server is killed between the two, it is lost, not doubled.
     """
     with engine.connect().execution_options(reading=True) as connection:
-        due = list(due_mails(connection, reader, settings, now))
+        due = list(due_mails(connection, reader, settings, now, machines))
     failed = 0
     for mail in due:
         note = {"user": mail.user, "week": mail.week}
@@ -138,6 +144,16 @@ def _lines(asking: Asking, settings: Settings, row: SavingsRow) -> list[str]:
     scheduler = scheduler_of(settings.accounting, row.cluster)
     lines = lines_to_ask(advice, scheduler, like, ["memory"])
     return [line for script in lines for line in script.text.splitlines()]
+
+
+def soon_out(each: Foreseen) -> str:
+    """Return a sentence with the job that will run out, or has, of which resource."""
+    job = f"Job {each.job_id} of {each.user} on {each.cluster}"
+    if each.limit is not None and each.used > each.limit:
+        since = f" for {time_text(each.used - each.limit)}" if each.resource == "time" else ""
+        return f"{job} is over its limit of {each.resource}{since}, which the scheduler has not enforced"
+    chance = "" if each.soon is None else f" with a chance of {each.soon:.0%} within the hour"
+    return f"{job} runs out of {each.resource}{chance}"
 
 
 def _one_line(text: str) -> str:

@@ -212,11 +212,8 @@ class JobFilters:
             found.append(jobs.c.end - jobs.c.start - func.coalesce(jobs.c.suspended_s, 0) > self.longer_than_s)
         if self.used_below is not None:
             # Per run by its key, as the other filters have left few of them.
-            used = select(profiles.c.value).where(
-                profiles.c.run_id == jobs.c.id, profiles.c.metric == "memory", profiles.c.lower_bound.is_(False)
-            )
-            used = used.correlate(jobs)  # arrays have profiles of their own
-            found.append(used.scalar_subquery() * ASKED_PROCESSORS < self.used_below * ASKED_MEMORY)
+            exact = _MEASURED.where(profiles.c.lower_bound.is_(False)).correlate(jobs)  # arrays have their own profiles
+            found.append(exact.scalar_subquery() * ASKED_PROCESSORS < self.used_below * ASKED_MEMORY)
         if self.node is not None:
             found.append(jobs.c.id.in_(select(job_nodes.c.run_id).where(job_nodes.c.node == self.node)))
         return found
@@ -254,8 +251,11 @@ def job_list(
     number, exact ids are first, then the tasks of arrays, each array's together.
     """
     narrowed, cluster, job_id = filters.conditions(), asked.cluster, filters.job_id
+    *_, memory_share, time_share = columns = run_columns(now)
+    computed = filters.computed(time_share)
+    is_computed = bool(computed) or asked.sort not in _INDEXED
     among_last = None
-    if narrowed and not filters.has_index:
+    if (narrowed or is_computed) and not filters.has_index:
         among_last = AMONG_LAST
         last = connection.scalar(select(func.max(jobs.c.id))) or 0
         narrowed.append(jobs.c.id > last - AMONG_LAST)
@@ -268,19 +268,20 @@ def job_list(
         narrowed += [] if cluster else [jobs.c.cluster.in_(ran_on or [""])]
     given = {"cluster": cluster, "user": filters.user, "state": filters.state}
     given = {name: value for name, value in given.items() if value is not None}
-    wanted = narrowed + [jobs.c[name] == value for name, value in given.items()]
+    # Of open runs there are few: not by the index of the user's, which has all of theirs.
+    is_open = filters.state in (RUNNING, QUEUED)
+    column_of = {
+        name: func.coalesce(jobs.c[name], "") if is_open and name != "state" else jobs.c[name] for name in given
+    }
+    wanted = narrowed + [column_of[name] == value for name, value in given.items()]
     # In a span of ends, the newest recorded need not be in it: an index has those of the span by their end.
     by_end = filters.is_span or asked.sort == "end"
     order: list[Any] = [jobs.c.end, jobs.c.id] if by_end else [jobs.c.id]
-    *_, memory_share, time_share = columns = run_columns(now)
-    computed = filters.computed(time_share)
-    if computed or asked.sort not in _INDEXED:
+    if is_computed:
         of_id = [] if job_id is None else [named_or_task(connection, job_id)]
         newest = select(jobs.c.id).where(*wanted, *of_id).order_by(*(column.desc() for column in order))
-        newest = newest.limit(COMPUTED_FOR)
-        found = connection.scalar(select(func.count()).select_from(newest.subquery())) or 0
-        among_last = COMPUTED_FOR if found == COMPUTED_FOR else among_last
-        narrowed = wanted = [jobs.c.id.in_(newest), *computed]
+        among_last = COMPUTED_FOR if connection.scalar(newest.limit(1).offset(COMPUTED_FOR - 1)) else among_last
+        narrowed = wanted = [jobs.c.id.in_(newest.limit(COMPUTED_FOR)), *computed]
         value = {"memory": memory_share, "time": time_share, "outcome": OUTCOME}.get(asked.sort)
         order = order if value is None else [value, *order]
     directions = [asked.descending] * len(order)

@@ -12,7 +12,7 @@ from jobsight_server.advice.words import AskLine, scheduler_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.record import Asked, Record
 from jobsight_server.queries.efficiency import NextRequests
-from jobsight_server.queries.jobs import KILLED, SORTS, JobFilters, JobList, Run, job_list
+from jobsight_server.queries.jobs import KILLED, JobFilters, JobList, Run, job_list
 from jobsight_server.queries.savings import Asking
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.queries.waste import DAYS_SHOWN, WasteList, WasteRequest, newest_day, waste
@@ -24,7 +24,6 @@ WEEK_S = 7 * 86_400.0
 KILLED_LISTED = 5
 """Applications that jobs were killed of: each costs a recommendation."""
 _READ = 1000
-_OPEN_LISTED = 20
 
 
 class KilledJobs(Record):
@@ -38,12 +37,11 @@ class KilledJobs(Record):
 
 
 class MyJobs(Record):
-    """A user's jobs. ``killed_jobs`` ended since ``since``; ``killed`` are those of the applications with most of
+    """A user's jobs. ``killed_jobs`` ended within seven days; ``killed`` are those of the applications with most of
     them. ``waste``: of each cluster, with the application that left most memory unused."""
 
     user: str
     clusters: list[str]
-    since: float
     killed_jobs: int
     killed: list[KilledJobs]
     waste: list[WasteList]
@@ -62,22 +60,21 @@ def my_jobs(
 ) -> MyJobs:
     """Return the overview of one user above the page ``listed`` of their jobs; ``sources`` name the schedulers."""
     clusters = user_clusters(connection, user)
-    by_end, newest = Asked(SORTS[1], descending=True, limit=_READ), Asked(SORTS[0], descending=True, limit=_OPEN_LISTED)
-    ran_out = job_list(connection, reader, now, by_end, JobFilters(user=user, since=now - WEEK_S, outcome=KILLED))
+    of_week = JobFilters(user=user, since=now - WEEK_S, outcome=KILLED)
+    ran_out = job_list(connection, reader, now, Asked("end", descending=True, limit=_READ), of_week)
     alike: dict[tuple[str, str | None, str | None], list[Run]] = defaultdict(list)
     for run in ran_out.jobs:
         alike[run.cluster, run.name and application(run.name), run.failure].append(run)
     most = sorted(alike.values(), key=len, reverse=True)[:KILLED_LISTED]
     asking, last_day = Asking(connection, reader), newest_day(connection) or 0
     return MyJobs(
-        user=user,
-        clusters=clusters,
-        since=now - WEEK_S,
-        killed_jobs=ran_out.total,
-        killed=[_killed(connection, reader, runs, sources) for runs in most],
+        user,
+        clusters,
+        ran_out.total,
+        [_killed(connection, reader, runs, sources) for runs in most],
         waste=[_waste(connection, asking, cluster, user, last_day) for cluster in clusters],
-        running=job_list(connection, reader, now, newest, JobFilters(user=user, state=RUNNING)),
-        waiting=job_list(connection, reader, now, newest, JobFilters(user=user, state=QUEUED)),
+        running=job_list(connection, reader, now, filters=JobFilters(user=user, state=RUNNING)),
+        waiting=job_list(connection, reader, now, filters=JobFilters(user=user, state=QUEUED)),
         jobs=listed,
     )
 

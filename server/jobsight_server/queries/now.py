@@ -23,7 +23,6 @@ from jobsight_server.storage.size_cap import DELETED
 
 SORTS = ("bandwidth", "memory", "left", "risk", "started")
 LISTED = 20
-SILENT_LISTED = 20
 RATE_BARS = 60
 RATE_BAR_S = 15.0
 
@@ -75,15 +74,6 @@ class RunFigures(Record):
     waiting: int
 
 
-class SilentNode(Record):
-    """A node not seen for an hour; ``since``: when it was last seen."""
-
-    cluster: str
-    name: str
-    since: float
-    age_s: float
-
-
 class LogLag(Record):
     """A cluster's accounting: the age of the last new line, and the files followed."""
 
@@ -128,7 +118,6 @@ class Now(ListPage):
     at_risk: int
     running_out: list[Foreseen]
     jobs: list[RunningJob]
-    silent: list[SilentNode]
     server: Server
     samples_per_s: list[float]
     rejected_total: int
@@ -150,7 +139,6 @@ def now_page(connection: Connection, now: float, asked: Asked) -> tuple[Now, lis
     running = _running(connection, now, out, loads)
     events = read_event_counts(connection)
     statuses = Counter(load.status for load in loads.values())
-    silent = sorted((load for load in loads.values() if load.status == "silent"), key=lambda load: load.age_s)
     position, shown = _by(running, asked)
     found = Now(
         *position,
@@ -161,7 +149,6 @@ def now_page(connection: Connection, now: float, asked: Asked) -> tuple[Now, lis
         at_risk=len({(each.cluster, each.job_id) for each in out}),
         running_out=out[: asked.limit],
         jobs=shown,
-        silent=[SilentNode(load.cluster, load.name, now - load.age_s, load.age_s) for load in silent[:SILENT_LISTED]],
         server=_server(connection, now, events),
         samples_per_s=samples_per_s(connection, now),
         rejected_total=sum(count.value for count in rejections(events)),

@@ -15,6 +15,7 @@ from jobsight_server.queries.nodes import (
     node_detail,
     node_list,
 )
+from jobsight_server.queries.rejected import rejected_data
 from jobsight_server.web.kit.inputs import given, one_cluster, required_name
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import page
@@ -81,7 +82,9 @@ ROUTES = (NODES, NODE)
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/nodes", endpoint="nodes")
     def show() -> Response:
-        return page("nodes.html", nodes(), NODES, listing=LISTING, run_times=RUN_TIMES)
+        with context().read_engine.connect() as connection:
+            refused = rejected_data(connection)
+        return page("nodes.html", nodes(), NODES, listing=LISTING, run_times=RUN_TIMES, refused=refused)
 
     @pages.get("/node", endpoint="node")
     def show_one() -> Response:

@@ -1,17 +1,20 @@
-"""The site now, the load of each node, and rejected data with the kept examples."""
+"""The site on Monday and now, the load of each node, and rejected data with the kept examples."""
 
 from __future__ import annotations
 
-from flask import Blueprint
+from flask import Blueprint, redirect, request, url_for
+from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Response
 
-from jobsight_server.queries.node_states import FIGURES, NodeLoad
+from jobsight_server.queries.monday import MUTED_DAYS_AT_MOST, Monday, monday, mute
+from jobsight_server.queries.node_states import FIGURES, Machines, NodeLoad
 from jobsight_server.queries.now import LISTED, SORTS, Now, now_page
 from jobsight_server.queries.rejected import Rejected, rejected_data
+from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.web.kit.inputs import choice_argument, given
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import page
-from jobsight_server.web.kit.routes import Route, context
+from jobsight_server.web.kit.routes import Route, context, part
 
 
 def now() -> Now:
@@ -46,18 +49,44 @@ REJECTED = Route(
     "All event counts, quarantined batches and rejected accounting lines with their reasons",
     roles=(),
 )
-ROUTES = (NOW, REJECTED)
+
+
+def this_monday() -> Monday:
+    here = context()
+    adjusted = [limits.cluster for limits in here.settings.adjust]
+    with here.read_engine.connect() as connection:
+        return monday(connection, here.clock(), part(Machines), adjusted)
+
+
+MONDAY = Route(
+    "/api/v1/monday",
+    this_monday,
+    "At most seven findings, the dearest first, each with its evidence and one action; those that are muted",
+    roles=(),
+)
+ROUTES = (MONDAY, NOW, REJECTED)
 
 
 def add_pages(pages: Blueprint) -> None:
-    @pages.get("/", endpoint="now")
+    @pages.get("/", endpoint="monday")
+    def show_monday() -> Response:
+        return page("monday.html", this_monday(), MONDAY)
+
+    @pages.post("/monday/mute", endpoint="mute")
+    def mute_finding() -> Response:
+        key, reason, days = (request.form.get(name, "").strip() for name in ("key", "reason", "days"))
+        if not key or not reason or not days.isdecimal() or int(days[:9]) > MUTED_DAYS_AT_MOST:
+            most = f"a finding's key, a reason, and 0 to {MUTED_DAYS_AT_MOST} days"
+            raise BadRequest(f"give {most}; days = {days[:20]!r}, reason = {reason[:60]!r}")
+        here = context()
+        with here.write_engine.begin() as connection:
+            mute(connection, key[:1000], here.clock() + int(days) * DAY_S, reason[:1000])
+        return redirect(url_for("pages.monday"), 303)
+
+    @pages.get("/now", endpoint="now")
     def show() -> Response:
         figure = choice_argument("map", FIGURES) or FIGURES[0]
         table = choice_argument("table", ("yes",))
         wanted = {**LISTING.wanted(), "map": given("map"), "table": table}
         found, loads = _now()
         return page("now.html", found, NOW, listing=LISTING, loads=loads, figure=figure, wanted=wanted)
-
-    @pages.get("/rejected", endpoint="rejected")
-    def show_rejected() -> Response:
-        return page("rejected.html", rejected(), REJECTED)

@@ -18,8 +18,7 @@ from jobsight_server.accounting.amounts import memory_text
 from jobsight_server.cli import main
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.mail.send import DeliveryError, send_mail
-from jobsight_server.mail.weekly import send_due
-from jobsight_server.mail.wrong_now import soon_out
+from jobsight_server.mail.weekly import send_due, soon_out
 from jobsight_server.queries.running import Foreseen
 from jobsight_server.settings import AccountingSource, Settings
 from jobsight_server.settings.tables import Mail, WeeklyMail
@@ -88,7 +87,7 @@ def test_a_dry_run_prints_and_sends_nothing(
     assert "waited" not in of_ann
 
 
-def test_administrators_read_what_is_wrong_now_once_a_week(wasteful: Engine) -> None:
+def test_administrators_read_the_findings_of_monday_once_a_week(wasteful: Engine) -> None:
     """A silent node and a job at its limit; the job's owner, who also wastes memory, reads of the job."""
     with wasteful.begin() as connection:
         make.node(connection, "n<1>\n")
@@ -102,8 +101,9 @@ def test_administrators_read_what_is_wrong_now_once_a_week(wasteful: Engine) -> 
         assert send_due(wasteful, reader, settings, WEDNESDAY + DAY_S) == (0, 0)
         texts = {to[0]: message_from_string(text, policy=default).get_content() for _, to, text in relay.mails}
     wrong = texts["ops@example.org"].splitlines()
-    assert wrong[0] == "- Silent nodes: 1 of 1, last alpha/n<1>?."
-    assert [line for line in wrong if "of ann on alpha runs out of time" in line]
+    assert "- 1 node silent, with 0 jobs stranded there: n<1>?." in wrong
+    assert "  See whether each is down: restart its agent, or drain it and requeue its jobs." in wrong
+    assert any(line.startswith("- Lower memory for ") for line in wrong)
     assert "of ann on alpha runs out of time" in texts["ann@example.org"]
 
 

@@ -23,7 +23,7 @@ LINK = re.compile(
 @pytest.mark.parametrize(
     ("path", "at_least"),
     [
-        ("/", 5),
+        ("/now", 5),
         ("/nodes", 1),
         ("/waste?by=user", 3),
         ("/waste?by=account", 2),

@@ -27,7 +27,7 @@ LISTS: dict[str, tuple[Listing, str, str]] = {
     "nodes": (nodes.LISTING, "/nodes", "nodes"),
     "waste": (waste.LISTING, "/waste", "rows"),
     "trust": (trust.LISTING, "/trust", "rows"),
-    "now": (now.LISTING, "/", "jobs"),
+    "now": (now.LISTING, "/now", "jobs"),
     "user/applications": (users.APPLICATIONS_LISTING, "/user", "applications"),
 }
 """By the path in the API: what it can be asked, its page, and the field of its rows."""

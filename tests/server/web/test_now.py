@@ -32,12 +32,12 @@ def test_the_map_shows_what_nodes_do(planted: FlaskClient) -> None:
     }
     assert loads["n0"]["memory"] == 0.25
     assert loads["n1"]["bandwidth_bps"] == pytest.approx(3e9)
-    page = planted.get("/?map=bandwidth").text
+    page = planted.get("/now?map=bandwidth").text
     assert 'title="n1: 3.00 Gbit/s"' in page
     assert 'class="h4"' in page.split('id="map"')[1]
-    assert planted.get("/?map=heat").status_code == 400
+    assert planted.get("/now?map=heat").status_code == 400
     assert "Load of each node" not in page
-    assert "Load of each node" in planted.get("/?map=memory&table=yes").text
+    assert "Load of each node" in planted.get("/now?map=memory&table=yes").text
 
 
 def test_whether_the_server_keeps_up(planted: FlaskClient, engine: Engine) -> None:

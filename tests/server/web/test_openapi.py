@@ -70,6 +70,7 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
         yield "get", f"{api}/{noun}?name={name}&cluster={'beta' if noun == 'user' else 'alpha'}", None, 200
     yield "get", f"{api}/trust?by=cluster&metric=memory&range=1y&sort=held&order=desc&limit=3", None, 200
     yield "get", f"{api}/now", None, 200
+    yield "get", f"{api}/monday", None, 200
     yield "get", f"{api}/waste", None, 200
     yield "get", f"{api}/waste?by=account&cluster=alpha&range=1y&sort=memory_improved&order=asc&limit=3", None, 200
     yield "get", f"{api}/rejected", None, 200

@@ -24,7 +24,7 @@ from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import count_all
 from jobsight_server.web.kit.pages import job_url, node_url, user_url
 
-PATHS = ("/", "/waste", "/trust", "/users", "/jobs", "/nodes", "/rejected")
+PATHS = ("/", "/waste", "/trust", "/users", "/jobs", "/nodes", "/now")
 
 # What an accounting file can hold in UTF-8; NUL ends the address of a request.
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=40)
@@ -65,14 +65,14 @@ def test_rejections_have_titles_and_examples_without_content(client: FlaskClient
         for name in REJECTIONS:
             connection.execute(insert(schema.event_counts).values(name=name, label="x", value=1))
         connection.execute(insert(schema.quarantine).values(example))
-    page = client.get("/rejected").text
+    page = client.get("/nodes").text
     for title in REJECTIONS.values():
         assert f'<th scope="row">{title}</th>' in page
     assert '<td class="num">kept by its agent</td>' in page
     assert "jobsight quarantine retry" not in page  # there is nothing to take in again
     with sqlite_engine.begin() as connection:
         connection.execute(insert(schema.quarantine).values(example | {"bytes": 3, "body": b"abc"}))
-    assert "jobsight quarantine retry" in client.get("/rejected").text
+    assert "jobsight quarantine retry" in client.get("/nodes").text
 
 
 @pytest.mark.parametrize(("missed", "marked"), [(0, False), (9, False), (10, True)])
@@ -135,7 +135,7 @@ def test_hostile_names_are_text(client: FlaskClient, sqlite_engine: Engine) -> N
         count_all(connection)
     query = {"cluster": hostile, "name": hostile}
     for path, arguments in (
-        ("/", {}),
+        ("/now", {}),
         ("/users", {"search": hostile}),
         ("/jobs", {}),
         ("/user", query),

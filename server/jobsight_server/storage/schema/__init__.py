@@ -38,6 +38,7 @@ from jobsight_server.storage.schema.nodes import quarantine as quarantine
 from jobsight_server.storage.schema.nodes import readings as readings
 from jobsight_server.storage.schema.nodes import sample_summaries as sample_summaries
 from jobsight_server.storage.schema.operation import event_counts as event_counts
+from jobsight_server.storage.schema.operation import muted_findings as muted_findings
 from jobsight_server.storage.schema.operation import owner_reports as owner_reports
 from jobsight_server.storage.schema.operation import role_epochs as role_epochs
 from jobsight_server.storage.schema.operation import server_states as server_states

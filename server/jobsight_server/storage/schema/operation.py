@@ -31,6 +31,16 @@ sessions = Table(
 )
 
 
+# Findings that are left out until a time, with the reason that an administrator gave.
+muted_findings = Table(
+    "muted_findings",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("until", Double, nullable=False),
+    Column("reason", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 # How often each role was taken over (storage.fence).
 role_epochs = Table(
     "role_epochs",
