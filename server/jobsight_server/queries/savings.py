@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection
 
 from jobsight_server.advice.recommendation import Recommendation, recommend_as_last
+from jobsight_server.advice.words import KEPT
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.decision import ASKED_FOR
 from jobsight_server.forecasts.record import Record
@@ -51,8 +52,9 @@ class SavingsRow(Record):
     ``name`` is the user, application, queue, account or cluster of the row; the amounts, in GiB-hours or
     processor-hours, and counts are those of ``Waste``. ``application`` is the one that left most unused, and
     ``like_job`` the last of its jobs, which requested ``asked_for``: a similar job should request ``recommended``, for
-    the whole job, in bytes or seconds. ``ask_for`` is the same if it differs from the request. ``more`` is an
-    application of the row that needs more than it requests: this one, or one with most jobs that ran out.
+    the whole job, in bytes or seconds. ``ask_for`` is the same if it differs from the request, else ``kept`` says why.
+    ``more`` is an application of the row that needs more than it requests: this one, or one with most jobs that ran
+    out.
     """
 
     jobs: int
@@ -74,6 +76,7 @@ class SavingsRow(Record):
     recommended: float | None
     ask_for: float | None
     more: Raise | None = None
+    kept: str | None = None
 
 
 class LeftOut(Record):
@@ -132,7 +135,7 @@ def saving_row(
     found = [row] if by == "application" else sums_of_user(connection, metric, days, "application", cluster, user)
     counted = sorted((each for each in found if each[2 + _JOBS]), key=_order)
     application = counted[0][1]
-    like_job, asked_for, recommended = _recommended(asking, metric, cluster, user, application)
+    like_job, asked_for, recommended, kept = _recommended(asking, metric, cluster, user, application)
     return SavingsRow(
         **saved_amounts(sums, metric),
         cluster=cluster,
@@ -144,26 +147,28 @@ def saving_row(
         recommended=recommended,
         ask_for=None if recommended == asked_for else recommended,
         more=_more(asking, metric, user, counted),
+        kept=kept,
     )
 
 
 def _recommended(
     asking: Asking, metric: str, cluster: str, user: str, application: str
-) -> tuple[str | None, float | None, float | None]:
-    """Return the last job of an application, its request, and the recommendation for one like it."""
+) -> tuple[str | None, float | None, float | None, str | None]:
+    """Return the last job of an application, its request, the recommendation for one like it, and why it is kept."""
     advised = asking.of(cluster, user, application)
     if advised is None:
-        return None, None, None
+        return None, None, None, None
     like, recommendation = advised
-    best = next(recommendation.best(resource) for resource in ASKED_FOR if resource == metric)
-    return like.job_id, like.requested(metric), best
+    resource = next(resource for resource in ASKED_FOR if resource == metric)
+    kept = recommendation.decisions[resource].kept
+    return like.job_id, like.requested(metric), recommendation.best(resource), kept and KEPT[kept]
 
 
 def _more(asking: Asking, metric: str, user: str, applications: Sequence[Sequence[Any]]) -> Raise | None:
     """Return the application that must request more: the first, or one of the ``TRIED`` with most jobs that ran out."""
     ran_out = sorted((row for row in applications if row[2 + _RAN_OUT]), key=lambda row: -row[2 + _RAN_OUT])
     for cluster, name, *sums in (applications[0], *ran_out[:TRIED]):
-        like_job, asked_for, best = _recommended(asking, metric, cluster, user, name)
+        like_job, asked_for, best, _ = _recommended(asking, metric, cluster, user, name)
         if like_job and asked_for and best and best > asked_for:
             return Raise(name, like_job, asked_for, best, int(sums[_JOBS]), int(sums[_RAN_OUT]))
     return None

@@ -14,6 +14,7 @@ from rich.console import Console
 from sqlalchemy import Engine
 from tests import make
 
+from jobsight_server.advice.words import KEPT
 from jobsight_server.cli import main
 from jobsight_server.commands.savings import show
 from jobsight_server.queries.savings import LeftOut, Raise, SavingsRow
@@ -154,8 +155,8 @@ def test_the_command_says_the_same(
 @pytest.mark.parametrize(
     ("recommended", "ran_out", "words"),
     [
-        (4.0 * GIB, 0, "as before: no better request is known"),
-        (4.0 * GIB, 2, "as before: no better request is known, and 2 of 10 jobs needed more"),
+        (4.0 * GIB, 0, "as before: similar jobs need as much"),
+        (4.0 * GIB, 2, "as before: similar jobs need as much, and 2 of 10 jobs needed more"),
         (3.0 * GIB, 2, "3.00 GiB instead of 4.00 GiB: 0 of 10 jobs would have run out"),
         (6.0 * GIB, 2, "6.00 GiB instead of 4.00 GiB: 2 of 10 jobs needed more than they requested"),
         (6.0 * GIB, 0, "6.00 GiB instead of 4.00 GiB: less is unlikely to be enough"),
@@ -164,7 +165,8 @@ def test_the_command_says_the_same(
 def test_a_user_reads_why(client: FlaskClient, recommended: float, ran_out: int, words: str) -> None:
     amounts = (10, 40.0, 10.0, 0.0, 40.0, 0.0, 0.0, 0.0, ran_out, 0)
     ask_for = None if recommended == 4.0 * GIB else recommended
-    row = SavingsRow(*amounts, "alpha", "cfd", "ann", "cfd", "7.s", 4.0 * GIB, recommended, ask_for, None)
+    kept = KEPT["as requested"]
+    row = SavingsRow(*amounts, "alpha", "cfd", "ann", "cfd", "7.s", 4.0 * GIB, recommended, ask_for, None, kept)
     template = client.application.jinja_env.get_template("savings_parts.html")
     assert str(template.make_module().why("memory", row)) == f"Memory {words}"  # type: ignore[attr-defined]
 
