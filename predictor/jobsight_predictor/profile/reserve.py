@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import accumulate
 from math import inf, log
 from operator import mul
@@ -23,6 +22,9 @@ FARTHEST = 4.0  # factor; limit on a quantile, as a multiple of the highest plac
 LEAST_FIT = 0.25  # share of jobs that fit; lower steps are never the cheapest
 CLOSE = 1.05  # factor; least ratio of an attempt to the one before
 RETRIES = 10  # doublings after which a job gets exactly its need
+
+MEAN_SPREAD = sum([up * share for up, share in SPREAD])
+MEAN_SQUARE_SPREAD = sum([up * up * share for up, share in SPREAD])
 
 RETRIED = 2.0 / log(2.0) - 1.0
 """Waste factor of doubling: a job of need y tried with b, 2 b, 4 b .. wastes 2 / ln 2 y - b on average."""
@@ -43,14 +45,13 @@ def cheapest(
     top = max(places)
     known = sum(places.values())
     value_held = sum(map(mul, places.values(), places))
-    mean_spread, mean_square_spread = _spread_moments(SPREAD)
     # Mass x seconds, and that x value, of all places and of those that fit: they determine the waste.
-    held, used = known, mean_spread * value_held
+    held, used = known, MEAN_SPREAD * value_held
     amounts, masses = zip(*steps, strict=True)
     all_fits = list(accumulate(masses))
     each_held, each_used = masses, tuple(map(mul, masses, amounts))
     if of_time:
-        held, used = used, mean_square_spread * sum([mass * place * place for place, mass in places.items()])
+        held, used = used, MEAN_SQUARE_SPREAD * sum([mass * place * place for place, mass in places.items()])
         each_held, each_used = each_used, tuple(map(mul, each_used, amounts))
     all_held, all_used = list(accumulate(each_held)), list(accumulate(each_used))
     least, chosen = inf, (amounts[-1], unexplained)
@@ -68,12 +69,6 @@ def cheapest(
         if cost <= least:
             least, chosen = cost, (step, exceeds)
     return chosen
-
-
-@lru_cache(maxsize=4)
-def _spread_moments(spread: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Return the means of the factors and of their squares."""
-    return sum([up * share for up, share in spread]), sum([up * up * share for up, share in spread])
 
 
 def quantile(steps: list[Step], beyond: float, may_fail: float) -> tuple[float, float]:
