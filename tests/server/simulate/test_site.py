@@ -76,6 +76,7 @@ def test_the_page_and_a_trace(engine: Engine, database_url: str, tmp_path: Path,
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= 80
     words = " ".join(shown.split())
+    assert "Queues with + share nodes and are replayed as one machine" in words
     assert "The replay as requested explains the record: mean wait 0.10 h in the replay, 0.20 h in the record" in words
     assert "Memory by Jobsight: jobs wait 100 % less (95 % sure). By the user's last two jobs: 97 % less" in words
     assert main(["export", "jobs", str(tmp_path / "t.swf"), "--database", database_url]) == 0

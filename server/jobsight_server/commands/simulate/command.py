@@ -40,7 +40,8 @@ EVERYWHERE = {"trace", "cluster", "since", "until", "json"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "\n       ".join(
-        f"%(prog)s {way}" for way in ("TRACE [--policy NAME] ...", "TRACE --clusters KxP ...", "TRACE --memory ...")
+        f"%(prog)s {way}"
+        for way in ("DATABASE", "TRACE [--policy NAME] ...", "TRACE --clusters KxP ...", "TRACE --memory ...")
     )
     parser.add_argument(
         "trace",

@@ -36,6 +36,8 @@ def show(account: Mapping[str, Any], console: Console) -> None:
         numbers.insert(2, f"{memory / GIB:,.0f} GiB" if memory else "unknown")
         machines.add_row(Text(machine["name"]), *numbers)
     put(machines)
+    if any("+" in machine["name"] for machine in account["machines"]):
+        put("Queues with + share nodes and are replayed as one machine, any job on any node; limits are not known.")
     for reason, count in account["assumed"].items():
         put(f"{count:,} jobs {reason}.")
     rules = account["rules"]
