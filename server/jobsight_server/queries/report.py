@@ -33,6 +33,8 @@ from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.event_counts import read_event_counts
 
 LISTED = 10
+LOOKED_AT = 30
+"""Rows to look at: those whose applications have not run lately have no line to show."""
 BEHIND = 3
 """Similar jobs to name under each line."""
 LEVEL = 0.9
@@ -196,7 +198,7 @@ def over_users(amounts: Iterable[float]) -> Freed:
 
 
 def _listed(connection: Connection, asking: Asking, days: Days, by: str, metric: str) -> WasteList:
-    listed = Asked(f"{metric}_freed", descending=True, limit=LISTED)
+    listed = Asked(f"{metric}_freed", descending=True, limit=LOOKED_AT)
     return waste(connection, asking, WasteRequest(days.first, days.last, by, listed=listed))
 
 
@@ -218,7 +220,7 @@ def _gains(
     metric: Resource,
     scheduler: Scheduler | None,
 ) -> list[Gain]:
-    """Return those for which recommended requests would have freed something, or are less than requested now."""
+    """Return the first for which recommended requests would have freed something, or are less than requested now."""
     gains = []
     for row, advice in advised:
         of: Waste = getattr(row, metric)
@@ -243,7 +245,7 @@ def _gains(
                 last_jobs=last[:BEHIND],
             )
         )
-    return gains
+    return gains[:LISTED]
 
 
 def _known_today(asking: Asking, rows: Iterable[SavingsRow]) -> list[KnownToday]:
