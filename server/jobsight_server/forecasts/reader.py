@@ -11,7 +11,8 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from zlib import compress, decompress
 
 import msgspec
 from sqlalchemy import Connection, Engine, bindparam, delete, select, text
@@ -166,6 +167,9 @@ def reply_of(texts: Iterable[str]) -> str:
 RunAndMetric = tuple[int, str]
 """Run and metric."""
 
+_SHORT = 200  # bytes; a state from here on is compressed
+_ZLIB = 0x78
+
 # Keys of state contain users' job names; PostgreSQL does not accept index entries above 2,704 bytes.
 _LONGEST = 500
 
@@ -231,7 +235,7 @@ def read_state(connection: Connection, wanted: Iterable[StateKey]) -> dict[tuple
     asked = {(name.cluster, name.metric, short_key(name.key)): name.key for name in wanted}
     found: dict[tuple[str, str], dict[str, Part]] = {}
     for cluster, metric, key, state, until in fetch_by_keys(connection, _READ_STATE, list(asked)):
-        found.setdefault((cluster, metric), {})[asked[cluster, metric, key]] = Part(_decode(state), until)
+        found.setdefault((cluster, metric), {})[asked[cluster, metric, key]] = Part(_unpacked(state), until)
     return found
 
 
@@ -290,7 +294,13 @@ def read_pending(
 
 def state_row(cluster: str, metric: str, key: str, part: Part) -> StateRow:
     """Make a row of the table ``model_state``."""
-    return cluster, metric, short_key(key), part.until, _encode(part.state)
+    state = _encode(part.state)
+    return cluster, metric, short_key(key), part.until, state if len(state) < _SHORT else compress(state, 1)
+
+
+def _unpacked(state: bytes) -> Any:
+    # A state is a list or a table; as MessagePack none begins with the first byte of zlib's format.
+    return _decode(decompress(state) if state[0] == _ZLIB else state)
 
 
 def drop_old_state(connection: Connection, cluster: str, metric: str, period: int) -> None:

@@ -91,9 +91,9 @@ series = Table(
     Index(None, "user"),
 )
 
-# The model of one metric on one cluster, under the keys of ``jobsight_predictor.profile``; MessagePack. ``until``: the
-# last month in which a part counts, by the end of jobs; null for parts of any age. With row ids, since without them a
-# state of more than a quarter of a page takes pages of its own.
+# The model of one metric on one cluster, under the keys of ``jobsight_predictor.profile``; MessagePack, a long state
+# compressed (zlib). ``until``: the last month in which a part counts, by the end of jobs; null for parts of any age.
+# With row ids, since without them a state of more than a quarter of a page takes pages of its own.
 model_state = Table(
     "model_state",
     metadata,
