@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, MetaData, insert
 
 from jobsight_server.ingest.group_writer import ROW
+from jobsight_server.ingest.joining import SILENCE_S
 from jobsight_server.storage.engine import fetch, write_many
 from jobsight_server.storage.sample_columns import MASK, NAMES, TOTALS, UNKNOWN, WHOLE, Floats, Integers, SampleColumns
 from jobsight_server.storage.samples import CHUNK_S
@@ -48,6 +49,7 @@ class _Batch(NamedTuple):
     uptime_s: float | None
     owner_present: bool | None
     counters: str
+    last_counters: str  # of the last one, where several share a row
 
 
 class _State(msgspec.Struct):
@@ -74,15 +76,22 @@ _UNREAD = (0, 0, 0.0)
 _UNLIMITED = 2**62
 
 
+_decode = msgspec.json.Decoder(_Counters).decode
+
+
 class _Node:
     def __init__(self, connection: Connection, present: MetaData, node_id: int) -> None:
         self._connection, self._id = connection, node_id
         self._tables = present.tables
         last = "coalesce(last_sequence, sequence)" if "last_sequence" in present.tables["batches"].c else "sequence"
         self._batches = (
-            f"SELECT {', '.join(_Batch._fields)} FROM batches WHERE node_id = ? AND first_time >= ? "
-            "AND first_time < ? ORDER BY first_time"
-        ).replace("last_sequence", last, 1)
+            (
+                f"SELECT {', '.join(_Batch._fields)} FROM batches WHERE node_id = ? AND first_time >= ? "
+                "AND first_time < ? ORDER BY first_time"
+            )
+            .replace("last_sequence", last, 1)
+            .replace("last_counters", "counters")
+        )
         self._shifts = fetch(connection, _SHIFTS, (node_id,))
         self._boots: dict[tuple[str, bytes], int] = {}
         self._before: tuple[_Counters, SampleColumns] | None = None
@@ -94,7 +103,7 @@ class _Node:
             end = begin + CHUNK_S
             batches = self._batches_between(begin, end)
             end = max([end, *(nextafter(batch.last_time, inf) for batch in batches)])
-            batches = self._batches_between(begin, end)
+            batches = _joined(self._batches_between(begin, end))
             readings = self._readings_between(begin, end)
             write_many(self._connection, ROW, [self._row(*one) for one in _by_batch(batches, readings)])
             begin = self._next(end)
@@ -123,7 +132,8 @@ class _Node:
 
     def _row(self, batch: _Batch, readings: SampleColumns) -> tuple[Any, ...]:
         try:
-            ends = msgspec.json.decode(batch.counters, type=_Counters)
+            ends, to = (_decode(counters) for counters in (batch.counters, batch.last_counters))
+            ends.last = to.last
         except msgspec.MsgspecError:
             ends = _Counters(_State(), _State())
         start = readings
@@ -157,12 +167,35 @@ class _Node:
         return self._boots[key]
 
 
+def _joined(batches: Sequence[_Batch]) -> list[_Batch]:
+    """Join those that follow one another as they are joined after a day: a row for each would take as many times
+    longer. Counters of 32 bits could wrap several times between the ends of a row."""
+    found: list[_Batch] = []
+    for batch in batches:
+        before, interfaces = found[-1] if found else batch, batch.counters.partition('"interfaces"')[2]
+        if (
+            before.boot_id == batch.boot_id
+            and before.last_sequence + 1 == batch.sequence
+            and 0.0 < batch.first_time - before.last_time <= SILENCE_S
+            and batch.last_time - before.first_time <= CHUNK_S
+            and before.owner_present == batch.owner_present
+            and before.last_counters.endswith(interfaces)
+            and "64" in interfaces
+            and ":32" not in interfaces
+        ):
+            last = batch._replace(counters=before.counters, sequence=before.sequence, first_time=before.first_time)
+            found[-1] = last._replace(received_at=max(before.received_at, batch.received_at))
+        else:
+            found.append(batch)
+    return found
+
+
 def _by_batch(batches: Sequence[_Batch], readings: SampleColumns) -> Iterator[tuple[_Batch, SampleColumns]]:
     """Yield the batches, each with the readings from its begin to that of the next; at most six hours."""
     if len(readings) and (not batches or readings.time[0] < batches[0].first_time):
         times = float(readings.time[0]), float(readings.time[-1])
         until = batches[0].first_time if batches else inf
-        batches = [_Batch("", 0, 0, 0, *times, times[1], None, None, ""), *batches]
+        batches = [_Batch("", 0, 0, 0, *times, times[1], None, None, "", ""), *batches]
         batches[0] = batches[0]._replace(last_time=min(times[1], until))
     ends = [*(batch.first_time for batch in batches[1:]), inf]
     for batch, end in zip(batches, ends, strict=True):
