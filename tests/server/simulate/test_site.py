@@ -86,6 +86,10 @@ def test_the_page_and_a_trace(engine: Engine, database_url: str, tmp_path: Path,
     assert trace["machines"] == [
         {"name": "9x4096M", "nodes": 9, "processors": 9, "memory_bytes": 36 * GIB, "jobs": 175},
     ]  # fmt: skip
+    few = make.json_of(main, capsys, "simulate", database_url, "--classes", "1x4096M")
+    assert few["assumed"]["have more processors than their nodes: left out"] == 105
+    assert main(["simulate", database_url, "--plot", str(tmp_path / "t.swf")]) == 1
+    assert "t.swf is a file; name a directory" in capsys.readouterr().err
     assert main(["simulate", database_url, "--classes", "4x"]) == 1
     assert "--classes: node class '4x': give COUNTxMEMORYM" in capsys.readouterr().err
 

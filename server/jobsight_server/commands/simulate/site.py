@@ -22,6 +22,7 @@ from jobsight_scheduler.prediction import LastTwo, Stated
 from jobsight_scheduler.simulator.shared_nodes import UNLIMITED, NodeSizes, SharedSimulation
 from jobsight_scheduler.workload.canonical import Workload
 from jobsight_server.command_line.trace_argument import open_trace, part_of, read_trace
+from jobsight_server.commands.simulate.report import check_outputs
 from jobsight_server.queries.site_machines import Machine, MachineJob, newest_end, site_machines, trace_machine
 from jobsight_server.storage.errors import UserError
 
@@ -71,7 +72,7 @@ class Replay:
         self.capacity = int(machine.nodes.processors.sum())
         self.jobs = [job for job in machine.jobs if job.processors <= self.capacity]
         assumed["have more processors than their nodes: left out"] += len(machine.jobs) - len(self.jobs)
-        longest = max(max(job.limit_s or 0.0, job.end - job.start) for job in self.jobs)
+        longest = max((max(job.limit_s or 0.0, job.end - job.start) for job in self.jobs), default=0.0)
         assumed["request no run time: EASY takes the machine's longest"] += sum(not job.limit_s for job in self.jobs)
         assumed["request no memory: none is reserved"] += sum(not job.requested_bytes for job in self.jobs)
         run = np.array([job.end - job.start for job in self.jobs])
@@ -165,6 +166,7 @@ def last_two(jobs: Sequence[MachineJob]) -> list[tuple[float, ...]]:
 
 
 def run(args: argparse.Namespace) -> int:
+    check_outputs(args)
     part = part_of(args)
     with open_trace(args.trace, part) as connection:
         if connection is None:
