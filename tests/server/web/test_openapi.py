@@ -59,6 +59,7 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/efficiency?name=77.server", None, 200
     yield "get", f"{api}/job?name=77.server", None, 200
     yield "get", f"{api}/user/jobs?user=ada&outcome=running", None, 200
+    yield "get", f"{api}/find?text=ada", None, 200
     yield "post", f"{api}/forecasts", {"ids": ["77.server"], "cluster": "alpha"}, 200
     waiting = {"job_id": "w1", "user": "ada", "submitted": 1.6e9, "processors": 4, "memory_bytes": "4gb"}
     yield "post", f"{api}/jobs", {"cluster": "alpha", "jobs": [waiting]}, 200

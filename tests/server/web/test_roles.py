@@ -35,8 +35,10 @@ USERS_MAY = {
     "/api/v1/jobs",
     "/api/v1/job",
     "/api/v1/efficiency",
+    "/api/v1/find",
     "/api/v1/predictions",
     "/api/v1/waste",
+    "/find",
     "/jobs",
     "/jobs.csv",
     "/mine",
@@ -115,6 +117,7 @@ def test_own_data_is_shown_and_no_others_within_it(shared: Any) -> None:
             if rule not in USERS_MAY or (api_only and not rule.startswith("/api/")):
                 continue
             asked = {"cluster": "alpha"} if "openapi" not in rule else {}
+            asked = {"text": "ada", "user": "ada"} if rule.endswith("/find") else asked
             if rule.startswith(("/api/v1/user/a", "/api/v1/user/h", "/user")) or rule == "/api/v1/user":
                 asked["name"] = "ada"
             if rule in {"/api/v1/job", "/job", "/api/v1/efficiency"}:
