@@ -47,13 +47,3 @@ def test_the_agent_measures(alone: dict[str, str], tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     errors = process.communicate(timeout=60)[1]
     assert process.returncode == 0, errors
-
-
-@pytest.mark.parametrize("options", [[], ["--help"], ["--nodes", "4"]])
-def test_replay_says_what_to_install(alone: dict[str, str], options: list[str]) -> None:
-    done = subprocess.run([*PROGRAM, "replay", *options], env=alone, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        "jobsight-agent replay: the emulator is not part of the agent's package; "
-        "`pip install .` in a checkout of Jobsight installs both\n"
-    )

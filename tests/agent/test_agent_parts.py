@@ -91,14 +91,6 @@ def spooled(directory: Path) -> Spool:
     return Spool(directory / "spool", 10**6, 10**9, clock=lambda: 5000.0)
 
 
-def noted(directory: Path) -> list[Reading]:
-    spool = spooled(directory)
-    try:
-        return spool.leftover()
-    finally:
-        spool.release()
-
-
 def test_a_mark_noted_before_a_kill_is_not_taken_twice(tmp_path: Path) -> None:
     spool = spooled(tmp_path)
     leave(spool.marks, at(999.0, MARKED))

@@ -85,17 +85,6 @@ def test_idle_connections_delay_no_request_and_are_closed(folder: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
-def test_a_drip_of_packets_is_answered_and_closed_at_the_first(folder: Path) -> None:
-    """A packet is a request: there is no line to wait for the end of."""
-    with listening(folder), connect(folder) as connection:
-        connection.send(b"s")
-        assert connection.recv(100) == b"ok s"
-        with contextlib.suppress(OSError):
-            connection.send(b"t")
-        with contextlib.suppress(ConnectionResetError):
-            assert connection.recv(100) == b""
-
-
 @pytest.mark.parametrize("size", [LONGEST_PACKET + 1, 100_000])
 def test_a_huge_request_is_refused(folder: Path, size: int) -> None:
     with listening(folder) as control, connect(folder) as connection:
@@ -108,16 +97,6 @@ def test_what_is_no_text_is_refused(folder: Path) -> None:
     with listening(folder), connect(folder) as connection:
         connection.send(b"\xff\xfe")
         assert connection.recv(100) == b"no: the request is not UTF-8"
-
-
-def test_who_does_not_wait_for_the_answer_was_understood(folder: Path) -> None:
-    asked: list[str] = []
-    with listening(folder, lambda text: str(asked.append(text))):
-        for number in range(50):
-            with connect(folder) as connection:
-                connection.send(f"{number}".encode())
-        wait_for(lambda: len(asked) == 50)
-    assert asked == [str(number) for number in range(50)]
 
 
 def test_what_was_asked_before_the_end_is_answered(folder: Path) -> None:

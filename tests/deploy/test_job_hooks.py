@@ -117,12 +117,6 @@ def marks(tmp_path: Path) -> list[Reading]:
     return [reading for _, reading in found]
 
 
-def test_syntax_is_posix() -> None:
-    shell = shutil.which("dash") or "sh"
-    subprocess.run([shell, "-n", HOOK], check=True)
-    assert os.access(HOOK, os.X_OK)
-
-
 @pytest.mark.parametrize(("name", "event"), EVENTS.items())
 def test_the_agent_takes_the_reading_before_the_hook_returns(tmp_path: Path, name: str, event: str) -> None:
     hook = install(tmp_path, name, LIMIT_S=20)

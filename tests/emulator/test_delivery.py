@@ -199,15 +199,6 @@ def test_a_server_that_does_not_come_back_is_given_up(serve: Callable[[Sink], st
     assert delivery.counts.requests == 0
 
 
-def test_a_copy_that_counts_as_new_is_reported(serve: Callable[[Sink], str], token: Path) -> None:
-    sink = Sink(lambda number: (200, {"status": "stored", "samples": 1}, {}))
-    delivery = Delivery(Target(serve(sink), token))
-    with delivery:
-        assert delivery.wait(delivery.send(0, [PackedBatch(b"x", 1), PackedBatch(b"x", 1, again=True)]))
-    assert (delivery.counts.requests, delivery.counts.stored_twice) == (2, 1)
-    assert delivery.counts.readings_acknowledged == 1
-
-
 @pytest.mark.parametrize(
     ("more", "given"),
     [

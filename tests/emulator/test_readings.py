@@ -12,7 +12,6 @@ import pytest
 
 from jobsight_emulator.emulation import Emulation, make_emulation
 from jobsight_emulator.plan import Faults, SitePlan
-from jobsight_emulator.readings import NodeColumns
 
 END = 1_700_000_040
 DAY_S = 86_400
@@ -89,39 +88,6 @@ def test_counters_of_narrow_links_wrap(played: tuple[Emulation, list[bytes]], ba
             if before[0] == after[0]:
                 falls += sum(later < earlier for earlier, later in zip(before[1], after[1], strict=True))
     assert falls > 500
-
-
-def _joined(parts: list[NodeColumns]) -> list[tuple[object, ...]]:
-    rows: list[tuple[object, ...]] = []
-    for columns in parts:
-        marks = dict(columns.marks)
-        rows += [
-            (columns.boot_id, time, *values, marks.get(index))
-            for index, (time, *values) in enumerate(
-                zip(
-                    columns.time,
-                    *columns.bytes_in,
-                    *columns.bytes_out,
-                    columns.memory_used_bytes,
-                    columns.cpu_busy_s,
-                    strict=True,
-                )
-            )
-        ]
-    return rows
-
-
-def test_readings_do_not_depend_on_how_time_is_sliced() -> None:
-    plan = SitePlan(8, 1, END - DAY_S, END, seed=2, faults=Faults(outage_every_s=DAY_S))
-    whole, sliced = make_emulation(plan, 100), make_emulation(plan, 100)
-    for one, other in zip(whole.stations, sliced.stations, strict=True):
-        expected = _joined(one.reader.advance(plan.end))
-        parts = []
-        for until in [*range(plan.start + 777, plan.end, 777), plan.end]:
-            parts += other.reader.advance(until)
-        assert _joined(parts) == expected
-        assert len(expected) > 1_000
-        assert one.reader.advance(plan.end) == []
 
 
 def test_late_and_doubled_batches_are_sent(played: tuple[Emulation, list[bytes]]) -> None:

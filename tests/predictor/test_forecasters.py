@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import pickle
-import sys
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from jobsight_predictor.forecasters import FIVE, FORECASTERS, LARGEST, Forecaster
+from jobsight_predictor.forecasters import FORECASTERS, LARGEST, Forecaster
 
 each = pytest.mark.parametrize("name", list(FORECASTERS))
 values_strategy = st.lists(
@@ -29,27 +26,17 @@ def learned(name: str, values: list[float]) -> Forecaster:
     return forecaster
 
 
-def test_the_five_are_in_the_table() -> None:
-    assert set(FIVE) <= set(FORECASTERS)
-    assert len(FIVE) == 5
-
-
 @each
 def test_asked_before_it_learned_anything(name: str) -> None:
     assert FORECASTERS[name]().forecast() is None
 
 
 @each
-@pytest.mark.parametrize("value", [0.0, 7.5, 1e-300, 1e300])
-def test_constant_series_is_forecast_as_that_constant(name: str, value: float) -> None:
-    for n in (1, 2, 40):
-        assert learned(name, [value] * n).forecast() == pytest.approx(value, rel=1e-12, abs=1e-310)
-
-
-@each
 @property_settings
 @given(values=values_strategy)
 @example(values=[1e300] * 60)
+@example(values=[7.5] * 60)
+@example(values=[1e-300] * 60)
 @example(values=[0.0] * 59 + [1e300])
 def test_forecast_lies_within_what_was_seen(name: str, values: list[float]) -> None:
     forecaster = FORECASTERS[name]()
@@ -97,14 +84,6 @@ def test_replay_leaves_the_forecaster_alone(name: str) -> None:
 
 
 @each
-def test_asking_changes_nothing(name: str) -> None:
-    forecaster = learned(name, [4.0, 9.0, 1.0])
-    before = forecaster.state()
-    assert forecaster.forecast() == forecaster.forecast()
-    assert forecaster.state() == before
-
-
-@each
 @property_settings
 @given(values=values_strategy, more=values_strategy)
 def test_state_goes_through_json_exactly(name: str, values: list[float], more: list[float]) -> None:
@@ -134,17 +113,6 @@ def test_long_history_restores_exactly_and_stays_small(name: str) -> None:
 
 
 @each
-def test_memory_is_bounded(name: str) -> None:
-    forecaster = FORECASTERS[name]()
-    sizes = []
-    for i in range(6000):
-        forecaster.learn(float(i % 1777))
-        if i >= 2000 and i % 500 == 0:
-            sizes.append(len(pickle.dumps(forecaster)))
-    assert max(sizes) < 30_000
-
-
-@each
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, -1.0, -5e-324, LARGEST * 10])
 def test_no_measurement_is_refused_by_name(name: str, bad: float) -> None:
     forecaster = learned(name, [4.0, 9.0])
@@ -154,31 +122,3 @@ def test_no_measurement_is_refused_by_name(name: str, bad: float) -> None:
     assert forecaster.state() == before
     with pytest.raises(ValueError, match=str(bad).replace("+", r"\+")):
         forecaster.replay(np.array([1.0, bad, 2.0]))
-
-
-@each
-def test_learning_does_not_grow_slower_with_history(name: str) -> None:
-    """Counted in lines run, not in seconds: the last thousand cost at most about what the second thousand did."""
-    rng = np.random.default_rng(1)
-    values = rng.lognormal(5, 1, 8000).tolist()
-    forecaster = FORECASTERS[name]()
-
-    def lines(chunk: list[float]) -> int:
-        count = 0
-
-        def tracer(*_: object) -> Callable[..., object]:
-            nonlocal count
-            count += 1
-            return tracer  # type: ignore[return-value]
-
-        previous = sys.gettrace()
-        sys.settrace(tracer)  # type: ignore[arg-type]
-        try:
-            for value in chunk:
-                forecaster.learn(value)
-        finally:
-            sys.settrace(previous)
-        return count
-
-    costs = [lines(values[i : i + 1000]) for i in range(0, 8000, 1000)]
-    assert max(costs[4:]) <= 2.5 * max(costs[:3])

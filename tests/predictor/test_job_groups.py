@@ -4,7 +4,7 @@ import numpy as np
 
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.groups import level_name
-from jobsight_predictor.question import JOB_GROUPS, JobGroups, Question, label
+from jobsight_predictor.question import JOB_GROUPS, JobGroups, Question
 
 WHOLE = Question("x", "solver", "long", 16, 2e9, 3600.0)
 
@@ -24,20 +24,10 @@ def test_missing_fields_narrow_nothing_and_count_once() -> None:
     assert keys[0][1] in [key for _, key in job_groups.keys(WHOLE)]
 
 
-def test_levels_that_coincide_count_as_the_one_that_leaves_out_least() -> None:
-    by_user, by_site = JOB_GROUPS.index(("user",)), JOB_GROUPS.index(())
-    assert [index for index, _ in JobGroups().keys(Question(user="x"))] == [by_user, by_site]
-
-
 def test_different_fields_of_equal_value_are_different_groups() -> None:
     job_groups = JobGroups([("user",), ("queue",)])
     (_, by_user), (_, by_queue) = job_groups.keys(Question(user="a", queue="a"))
     assert by_user != by_queue
-
-
-def test_names_of_levels() -> None:
-    assert label(()) == "site"
-    assert label(("user", "queue")) == "user + queue"
 
 
 def test_groups_of_the_same_jobs_are_one_object_and_learn_as_if_each_were_its_own() -> None:

@@ -447,15 +447,6 @@ def test_no_measurement_changes_nothing(bad: float) -> None:
     assert profile.n == 2
 
 
-def test_asking_changes_nothing() -> None:
-    profile = Profile("bytes")
-    run(profile, Question(user="x", application="a"), [5.0, 6.0, 9.0])
-    before = json.dumps(profile.state())
-    assert profile.answer(Question(user="x")) == profile.answer(Question(user="x"))
-    profile.answer(Question(user="nobody"))
-    assert json.dumps(profile.state()) == before
-
-
 def test_an_answer_does_not_depend_on_what_else_was_asked_before() -> None:
     """Both moments of one question, among more questions than are kept, as one asked alone of the same state."""
     rng = np.random.default_rng(11)

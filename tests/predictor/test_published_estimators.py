@@ -7,8 +7,7 @@ import pytest
 
 from jobsight_papers.overprovisioning.estimators.last_instance import LastInstance
 from jobsight_papers.overprovisioning.estimators.regression import Regression
-from jobsight_papers.overprovisioning.estimators.reinforcement import Reinforcement
-from jobsight_predictor.estimators import Estimator, JobOutcome, SystemState
+from jobsight_predictor.estimators import Estimator, JobOutcome
 from jobsight_predictor.estimators.hierarchical import Hierarchical
 from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_predictor.question import Question
@@ -77,51 +76,6 @@ def test_last_instance_follows_what_was_used_and_starts_over_after_a_failure() -
     assert estimator.estimate(JOB, 32.0) == 5.0
     estimator.learn(JOB, 32.0, JobOutcome(8.0, 8.0, True))
     assert estimator.estimate(JOB, 32.0) == 32.0
-
-
-@pytest.mark.parametrize("reward", ["utilisation", "slowdown"])
-@pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("explicit", [False, True])
-def test_reinforcement_converges_to_a_half_in_any_state(reward: str, seed: int, explicit: bool) -> None:
-    capacities = [8.0, 16.0, 32.0]
-    estimator = Reinforcement(capacities, reward, seed)
-    rng = np.random.default_rng(seed)
-    failures = []
-    for _ in range(2000):
-        requested = float(rng.choice([16.0, 32.0]))
-        # Nodes of the size requested are taken; half the size is free.
-        system = SystemState(
-            tuple(4 if size < requested else 0 for size in capacities), (4,) * 3, int(rng.integers(20))
-        )
-        asked = estimator.estimate(JOB, requested, system)
-        failed = asked < requested / 2.0
-        failures.append(failed)
-        used = requested / 2.0 if explicit else None
-        estimator.learn(JOB, requested, JobOutcome(asked, asked, failed, used, system))
-        if not failed:
-            last = asked / requested
-    assert not any(failures[1000:])
-    assert last == 0.5
-    for requested in (16.0, 32.0):
-        system = SystemState(tuple(4 if size < requested else 0 for size in capacities), (4,) * 3, 0)
-        assert estimator.estimate(JOB, requested, system) == requested / 2.0
-
-
-@pytest.mark.parametrize("linear", [False, True])
-def test_regression_on_earlier_jobs_gives_a_half_for_later_ones(linear: bool) -> None:
-    rng = np.random.default_rng(1)
-    estimator = Regression([0.5, 1000.0], linear=linear)
-
-    def drawn() -> tuple[Question, float]:
-        requested = float(rng.uniform(1.0, 900.0))
-        return Question("u", None, None, int(rng.integers(1, 64)), requested, float(rng.uniform(60, 9e4))), requested
-
-    for _ in range(200):
-        question, requested = drawn()
-        estimator.learn(question, requested, JobOutcome(requested, 1000.0, False, requested / 2.0))
-    for _ in range(50):
-        question, requested = drawn()
-        assert estimator.estimate(question, requested) == pytest.approx(max(requested / 2.0, 0.5), rel=1e-3)
 
 
 def test_regression_finds_a_power_law_which_no_line_fits() -> None:

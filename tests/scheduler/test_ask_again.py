@@ -12,10 +12,6 @@ from jobsight_scheduler.policies import PolicyEntry, choose_policy
 from jobsight_scheduler.policies.sjf import Sjf
 from jobsight_scheduler.prediction import AskedAgain, Jobsight, LastTwo
 
-"""Submission, run time, request, processors, user."""
-
-"""Three processors are busy; at 10 the first two jobs have ended, and the next of user a is expected to run for 10."""
-
 
 class Counted(Jobsight):
     """Counts how often it is asked again."""

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from jobsight_scheduler.policies import EasyByKey, JobRequests, Policy, PolicyError, entry_of
 from jobsight_scheduler.prediction import Predictor
 from jobsight_scheduler.simulator.event_loop import Simulation
-from jobsight_scheduler.validator.promises import check_order
 from own_policy import F1, Wfp3
 
 from .by_rows import starts_of, workload_of
@@ -80,16 +79,6 @@ class Plain:
 
 def test_a_plain_class_is_a_policy() -> None:
     assert starts(Plain, [BUSY, (1, 5, 5, 8), (2, 1, 1, 1)]) == [0, 100, 105]
-
-
-class Bare(Policy):
-    rules: ClassVar[Any] = (check_order,)
-
-    def submitted(self, now: float, job: int) -> Any:
-        return [job] if now < 50 else ()
-
-    def ended(self, now: float, job: int) -> Any:
-        return ()
 
 
 class Broken(Policy):

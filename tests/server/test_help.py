@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from jobsight_agent import cli as agent_cli
-from jobsight_papers import __main__ as papers
 from jobsight_server import cli
 from jobsight_server.command_line import arguments as shared
 from jobsight_server.command_line.help_text import HelpParser
@@ -38,8 +37,7 @@ def commands() -> Iterator[list[str]]:
 
 AGENT = [[], ["run"], ["replay"], ["job-start"], ["job-end"], ["status"], ["resend"]]
 ALL = [*((cli.main, words) for words in commands()), *((agent_cli.main, words) for words in AGENT)]
-PAPERS = [(papers.main, [name]) for name in papers.PAPERS]
-MAINS = {cli.main: "server", agent_cli.main: "agent", papers.main: "papers"}
+MAINS = {cli.main: "server", agent_cli.main: "agent"}
 HOUSE_WORDS = re.compile(r"\b(told|tells?|anew|comes? of|whoever|nobody|foretold|heard|believe[ds]?)\b")
 
 

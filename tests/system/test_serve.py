@@ -29,13 +29,6 @@ def site(tmp_path: Path) -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture(scope="module")
-def lasting_site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """One server for the tests that leave it as it was."""
-    with serving(tmp_path_factory.mktemp("lasting")) as site:
-        yield site
-
-
 @contextlib.contextmanager
 def serving(directory: Path) -> Iterator[Site]:
     site = make.site(directory / "site", "--follow-interval-s", "0.1")

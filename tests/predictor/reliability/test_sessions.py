@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobsight_predictor.reliability.sessions import Presence, Session, Sighting, Step, owner_state, seen, silent
+from jobsight_predictor.reliability.sessions import Presence, Session, Sighting, Step, seen, silent
 
 
 def followed(sightings: Sequence[Sighting]) -> tuple[Presence, list[Session]]:
@@ -64,23 +64,6 @@ def test_a_clock_that_jumps_moves_the_session_along() -> None:
         assert step.presence.clock_jumps == 1
     back = seen(seen(Presence(), Sighting(1000.0)).presence, Sighting(400.0))
     assert (back.ended, back.presence.since_s, back.presence.clock_jumps) == (None, 400.0, 1)
-
-
-def test_a_reinstalled_machine_is_another_one() -> None:
-    presence = seen(Presence(), Sighting(100.0, "b1", installation="i1")).presence
-    step = seen(presence, Sighting(500.0, "b2", 90.0, installation="i2"))
-    assert step.forget
-    assert step.ended == Session(100.0, 100.0, "reinstall")
-    assert not step.ended.is_event
-    assert (step.presence.since_s, step.presence.boots, step.presence.installations) == (500.0, 0, 2)
-
-
-def test_an_owner_reported_by_others() -> None:
-    presence = seen(Presence(), Sighting(100.0)).presence
-    came = owner_state(presence, 200.0, owner=True)
-    assert came.ended == Session(100.0, 200.0, "owner")
-    assert seen(came.presence, Sighting(300.0)).presence.since_s is None, "the agent does not know of owners"
-    assert owner_state(came.presence, 400.0, owner=False).presence.since_s == 400.0
 
 
 def test_no_time_is_refused() -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from jobsight_predictor.question import Question
 from jobsight_scheduler.coallocation.bandwidth_sources import (
-    SOURCES,
     BandwidthSource,
     bandwidth_source,
 )
@@ -64,18 +63,6 @@ def test_jobs_are_asked_about_when_they_come_and_taught_when_they_have_ended() -
     assert recorded.given == [("asked", 0), ("asked", 1), ("taught", 0), ("taught", 1)]
     # The first had 5 s alone; the second began at a quarter of its speed, and had a third of it at the end.
     assert recorded.peaks == {0: 8.0, 1: pytest.approx(24.0 / 3.0)}
-
-
-def test_every_source_runs_a_whole_workload() -> None:
-    drawn = drawn_jobs()
-    for name in SOURCES:
-        source = bandwidth_source(name, drawn)
-        simulation = CoSimulation(
-            drawn.work,
-            Clusters((32,) * 4, (1e8,) * 4),
-            lambda given, by=source: Scheduler(given, PLACEMENTS["aware"], by),
-        )
-        assert simulation.advance(800)
 
 
 def of_users(count: int, users: int) -> SyntheticWorkload:

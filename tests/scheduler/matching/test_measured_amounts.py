@@ -3,58 +3,13 @@
 from __future__ import annotations
 
 import math
-import random
-import time
-import tracemalloc
-from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobsight_papers.matching.workload import MatchingWorkload, matching_file
-from jobsight_scheduler.matching import match, read_problem
 from jobsight_scheduler.matching.eligibility import in_units
-
-Batch = dict[str, Any]
-
-
-def measured(rng: random.Random, amount: float) -> float:
-    return amount * rng.uniform(0.9, 1.0)
-
-
-def in_bytes(rng: random.Random, amount: float) -> float:
-    return int(amount * 2**30 * rng.uniform(0.9, 1.0))
-
-
-def published(seed: int, of: Callable[[random.Random, float], float]) -> Batch:
-    """The published batch of 30 jobs, with every amount and capacity but slots changed by ``of``."""
-    batch = matching_file(MatchingWorkload(jobs=30, seed=40 + seed))
-    rng = random.Random(seed)
-    for entry in batch["resources"]:
-        for kind, capacity in entry["capacities"].items():
-            if kind != "slots":
-                capacity["total"] = of(rng, capacity["total"])
-    for job in batch["jobs"]:
-        for dependency in job["dependencies"]:
-            amounts = dependency["amounts"]
-            dependency["amounts"] = {kind: n if kind == "slots" else of(rng, n) for kind, n in amounts.items()}
-    return batch
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("of", [measured, in_bytes])
-def test_memory_does_not_grow_with_the_size_of_amounts(of: Callable[[random.Random, float], float]) -> None:
-    problem = read_problem(published(0, of))
-    tracemalloc.start()
-    match(problem, clock=time.process_time, deadline_s=3.0)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 60 * 2**20
-
 
 AMOUNTS = st.floats(1e-3, 1.0, exclude_min=True).map(lambda share: share * 100.0)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_server.accounting.runs import QUEUED, STATES, JobEvent, JobRuns, RunRecord
+from jobsight_server.accounting.runs import JobEvent, JobRuns, RunRecord
 
 
 def s(start: int) -> JobEvent:
@@ -137,10 +137,3 @@ def test_reading_any_part_again_changes_nothing(events: list[JobEvent], data: st
 
 def test_an_end_changes_nothing_but_its_own_run() -> None:
     assert states(s(100), r(110), s(200), replace(e(100, 110))) == [(100, 110, "ended"), (200, None, "running")]
-
-
-def test_records_give_every_state_that_there_is() -> None:
-    found = states(s(100), r(110), s(200), d(210), s(300), e(300, 310), s(400))
-    assert sorted([QUEUED, *(state for *_, state in found)]) == sorted(STATES), (
-        "only some schedulers log that a job waits"
-    )

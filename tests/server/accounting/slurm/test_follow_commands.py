@@ -24,7 +24,6 @@ from jobsight_server.storage.schema import accounting_files
 from jobsight_server.storage.seldom import Seldom
 
 NOON = 1_700_000_000
-NOT_STARTED: dict[str, Any] = {"start": 0, "end": 0, "nodes": "None assigned", "steps": [], "allocated": []}
 
 
 class FakeSlurm:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from jobsight_server.settings import AccountingSource
 from .conftest import MIB, NOON
 from .test_text import text
 
-Read = Callable[[bytes], list[Any]]
 NEEDED = ["JobIDRaw", "User", "State", "Submit", "Start", "End", "NodeList"]
 HEADERS = (Path(__file__).parents[3] / "golden" / "logs" / "slurm-headers.log").read_bytes()
 
