@@ -17,21 +17,6 @@ Accounts = Mapping[tuple[str, str], Account]
 
 TEXT = Path(__file__).with_name("accuracy_text.md.in")
 
-KNOWN_OF = ("LANL-CM5", "METACENTRUM", "UniLu-Gaia")
-KNOWN: tuple[tuple[str, tuple[float | None, ...], Callable[[Account], float] | None], ...] = (
-    ("locality", (0.746, 0.574, 0.570), lambda a: a["forecasters"]["locality"]["micro"]),
-    ("history, macro", (0.558, None, None), lambda a: a["forecasters"]["history"]["macro"]),
-    (
-        "exponential, not clipped, macro",
-        (0.681, None, None),
-        lambda a: a["forecasters"]["exponential-unclipped"]["macro"],
-    ),
-    ("best of the five per user in hindsight", (0.748, 0.663, 0.603), lambda a: a["hindsight"]["micro"]),
-    ("choice among the five by past error", (0.746, 0.629, 0.593), None),
-    ("templates, {last, median of 5, median}", (0.830, 0.666, 0.653), lambda a: a["jobsight"]["micro"]),
-)
-"""Earlier measurements, their workload, and the comparable figure of ours."""
-
 BASELINES = {
     "request": "request",
     "maximum": "maximum",
@@ -57,7 +42,6 @@ def document(
         expect=_expect(completion),
         five=_forecasters(completion),
         gains=_gains(completion, submission),
-        known=_known(completion),
         held=_held(completion),
         objectives=_held(thrifty),
         cheapest=_cheapest(completion),
@@ -108,18 +92,6 @@ def _forecasters(accounts: Accounts) -> str:
 def _gains(completion: Accounts, submission: Accounts) -> str:
     gains = [a["jobsight"]["micro"] - completion[key]["jobsight"]["micro"] for key, a in submission.items()]
     return f"{min(gains):+.3f} to {max(gains):+.3f}" if gains else "an unknown amount"
-
-
-def _known(accounts: Accounts) -> str:
-    there = [(k, trace) for k, trace in enumerate(KNOWN_OF) if (trace, "memory") in accounts]
-    rows = []
-    for words, known, ours_of in KNOWN:
-        row = [words]
-        for k, trace in there:
-            both = known[k] is not None and ours_of is not None
-            row += [_figure(known[k]), _figure(ours_of(accounts[trace, "memory"]) if both and ours_of else None)]
-        rows.append(row)
-    return _table(("", *(name for _, trace in there for name in (f"{trace}, known", "ours"))), rows)
 
 
 def _held(accounts: Accounts) -> str:

@@ -100,7 +100,8 @@ def rows(name: str, jobs: Jobs, resource: Resource) -> list[str]:
         reserved = np.where(advised, amount, asked) + asked * (advised & ~holds)
         shares = [_share(holds, advised & (bins == k)) for k in range(len(SIMILAR))]
         saved = [_saved(asked * seconds, reserved * seconds, day <= days) if has_requests else "" for days in DAYS]
-        cells = [f"{name}, {len(jobs):,} jobs", rule, f"{advised.mean():.3f}", _share(holds, advised), *shares]
+        trace = "" if lines else f"{name}, {len(jobs):,} jobs"
+        cells = [trace, rule, f"{advised.mean():.3f}", _share(holds, advised), *shares]
         lines.append(
             "| " + " | ".join([*cells, f"{_waste(reserved, used, seconds):.3f}", waste_of_requests, *saved]) + " |"
         )
