@@ -60,8 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ask-again",
         action="store_true",
-        help="forecast waiting jobs again instead of only at submission, and show both: for --policy, for --bandwidth "
-        "application-means, or for each estimator that learns",
+        help="forecast waiting jobs again instead of only at submission, for --policy or --bandwidth application-means",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     _add_synthetic(parser.add_argument_group("generated jobs"))
