@@ -28,7 +28,7 @@ COMMANDS = {
     ),
     "simulate": (
         "jobsight_server.commands.simulate.command",
-        "show how long jobs would wait: with forecasts, other policies, clusters",
+        "show how long jobs would wait: with forecasts, policies, clusters",
     ),
     "seff": ("jobsight_server.commands.seff", "show what a job used of what it asked for"),
     "savings": ("jobsight_server.commands.savings", "show what reserving as recommended would have freed"),
