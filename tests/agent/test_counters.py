@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import psutil
@@ -286,18 +285,6 @@ def test_this_machine_agrees_with_psutil() -> None:
         if port.name in traffic:
             assert (low or 0) <= traffic[port.name].bytes_recv <= (high or 0)
     assert before.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
-def test_reading_costs_well_under_a_third_of_a_millisecond() -> None:
-    reader = NodeReader(cgroups=())
-    best = 1.0
-    for _ in range(5):
-        start = time.process_time()
-        for _ in range(40):
-            reader.read()
-        best = min(best, (time.process_time() - start) / 40)
-    # 0.06 ms on an idle machine; twenty times that before a slow one fails
-    assert best < 0.0003 * 4
 
 
 def test_no_sysfs_at_all(tmp_path: Path) -> None:

@@ -26,9 +26,6 @@ COMMANDS = sorted(
     | {"export", "local", "printf", "read", "readonly", "return", "set", "shift", "shopt", "source", "test", "trap"}
     | {"type", "typeset", "umask", "unalias", "unset", "wait", "/usr/bin/env", "/bin/sh"}
 )
-# Found before functions in POSIX mode.
-SPECIAL = {":", ".", "break", "continue", "eval", "exec", "exit", "export", "readonly", "return", "set", "shift"}
-SPECIAL |= {"source", "times", "trap", "unset"}
 
 
 def hook_of(tmp_path: Path, shell: str) -> Path:
@@ -62,38 +59,6 @@ def test_nothing_of_the_environment_is_run(tmp_path: Path, shell: str) -> None:
     assert not found.exists(), found.read_text()
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     assert [reading.mark for reading in marks(tmp_path)] == [Mark("7.3", "start")]
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-@pytest.mark.parametrize("options", [[], ["--posix"], ["--posix", "-p"], ["-p"]])
-def test_no_function_is_called_however_bash_is_started(tmp_path: Path, options: list[str]) -> None:
-    """Without ``-p`` it imports functions before the first line."""
-    hook, found = hook_of(tmp_path, "bash"), tmp_path / "found"
-    environment = hostile(found)
-    # What bash does by itself before the first line, no script can turn off: it traces, it reads a file, and in POSIX
-    # mode it ends where a special built-in is to be a function.
-    special = [f"BASH_FUNC_{name}{end}" for name in SPECIAL for end in ("%%", "()")] if "--posix" in options else []
-    for name in ("SHELLOPTS", "BASHOPTS", "BASH_ENV", "POSIXLY_CORRECT", *special):
-        environment.pop(name, None)
-    command = [str(shutil.which("bash")), *options, str(hook)]
-    done = subprocess.run(command, env=environment, capture_output=True, timeout=90, check=False)
-    assert not found.exists(), found.read_text()
-    assert (done.returncode, done.stdout) == (0, b"")
-    assert [reading.mark for reading in marks(tmp_path)] == [Mark("7.3", "start")]
-
-
-@pytest.mark.parametrize("shell", SHELLS)
-def test_the_environment_ends_at_the_hook(tmp_path: Path, shell: str) -> None:
-    """Nor does what it starts get any of it."""
-    hook, seen = hook_of(tmp_path, shell), tmp_path / "seen"
-    recorder = tmp_path / "recorder"
-    recorder.write_text(f"#!/bin/sh\n/usr/bin/env >'{seen}'\n")
-    recorder.chmod(0o755)
-    hook.write_text(re.sub(r"^PYTHON=.*", f"PYTHON='{recorder}'", hook.read_text(), flags=re.MULTILINE))
-    hook.write_text(re.sub(r"\$\(id -u\)", "1", hook.read_text()))  # another test checks its user
-    subprocess.run([hook], env=hostile(tmp_path / "found"), capture_output=True, timeout=90, check=True)
-    names = {line.partition("=")[0] for line in seen.read_text().splitlines()}
-    assert names <= {"PATH", "PWD", "OLDPWD", "SHLVL", "_"}
 
 
 def test_every_shell_script_of_the_deployment_starts_privileged() -> None:

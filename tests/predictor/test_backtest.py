@@ -13,7 +13,6 @@ from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.evaluation.jobs import Jobs, Protocol, grouped, in_time, known_when_asked
 from jobsight_predictor.evaluation.replay import (
     pqm_when_asked,
-    replay_baseline,
     replay_both,
     replay_forecaster,
     replay_jobsight,
@@ -156,33 +155,6 @@ def test_asking_again_leaves_the_forecasts_at_submission_as_they_are() -> None:
     did_not_wait = jobs.started == jobs.submitted
     assert 0 < did_not_wait.sum() < len(jobs)
     assert not np.array_equal(first.forecasts[~did_not_wait], again.forecasts[~did_not_wait], equal_nan=True)
-
-
-def test_what_ended_while_a_job_waited_counts_at_its_start() -> None:
-    """A user's need changes for good while the last job waits: only the second answer knows."""
-    submitted = np.append(np.arange(20.0) * 100.0, 2000.0)
-    seconds = np.full(21, 50.0)
-    submitted[10:20] += 2000.0
-    values = np.array([100.0] * 10 + [900.0] * 11)
-    ended = submitted + seconds
-    ended[20] = 9050.0
-    jobs = Jobs("made", "memory", [Question(user="u")] * 21, submitted, ended, values, seconds, np.full(21, np.nan))
-    first, again = replay_both(jobs)
-    assert first.forecasts[20] == pytest.approx(100.0)
-    assert again.forecasts[20] == pytest.approx(900.0)
-
-
-def test_rules_know_only_what_had_ended() -> None:
-    jobs = workload(120, seed=3)
-    users = grouped([question.user for question in jobs.questions])
-    reserved = replay_baseline("maximum", jobs, users, "completion")
-    for user in users:
-        for i in user.tolist():
-            before = finished_before(jobs, i, user.tolist())
-            if before:
-                assert reserved[i] == max(jobs.values[k] for k in before)
-            else:
-                assert math.isnan(reserved[i])
 
 
 def test_pqm_is_that_of_the_jobs_that_had_ended() -> None:

@@ -46,8 +46,3 @@ def test_need_within_the_request_limits_nothing(request_gib: float | None) -> No
     assert answer.need > 11 * GIB
     if request_gib is None:
         assert answer.need == answer.bound
-
-
-def test_no_history_has_no_need() -> None:
-    answer = Profile("B", metric="memory").answer(Question("ann"))
-    assert (answer.need, answer.limited_by_request) == (answer.bound, False)

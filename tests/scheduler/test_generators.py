@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jobsight_scheduler.coallocation.communication import draw_communication
 from jobsight_scheduler.workload.canonical import canonical, offered_load, scaled_to
 from jobsight_scheduler.workload.lublin import (
     BATCH,
@@ -109,33 +108,3 @@ def test_load_is_what_arrives_of_what_there_is() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             scaled_to(jobs, 64, load)
-
-
-def test_applications_of_a_user_communicate_alike() -> None:
-    rng = np.random.default_rng(8)
-    users = rng.integers(0, 30, 20_000)
-    trace = lublin(len(users), 128, seed=1)
-    trace.columns["user"] = users.astype(float)
-    workload = canonical(trace, 128)
-    users = users[workload.row]
-    drawn = draw_communication(trace, workload, seed=9)
-    bandwidth, applications = drawn.work.bandwidth_bps, np.array([question.application for question in drawn.questions])
-    within, between = [], []
-    for user in range(30):
-        for application in np.unique(applications[users == user]):
-            logs = np.log(bandwidth[(users == user) & (applications == application)])
-            if len(logs) > 20:
-                within.append(logs.std())
-                between.append(logs.mean())
-    assert np.median(within) == pytest.approx(0.1, abs=0.02)
-    assert np.std(between) == pytest.approx(1.0, abs=0.3)
-    assert drawn.work.share.min() >= 0.0
-    assert drawn.work.share.max() <= 1.0
-    # The last application is mostly the next: 0.85 and, of the rest, some by chance.
-    for user in range(30):
-        mine = applications[users == user]
-        assert (mine[1:] == mine[:-1]).mean() > 0.8
-    stated = np.log(drawn.stated_bps / bandwidth)
-    assert np.median(stated) == pytest.approx(math.log(2.0), abs=0.5)
-    again = draw_communication(trace, workload, seed=9)
-    np.testing.assert_array_equal(bandwidth, again.work.bandwidth_bps)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_predictor.question import Question
-from jobsight_scheduler.policies import POLICIES, JobRequests, choose_policy
+from jobsight_scheduler.policies import POLICIES, choose_policy
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.table import table_of
 from jobsight_scheduler.validator import validate
@@ -50,15 +50,6 @@ def test_work_is_conserved_and_promises_are_kept(policy: str, jobs: list[tuple[f
     busy = ((table.start_s[:, None] <= middle) & (table.end_s[:, None] > middle)).T @ table.processors
     assert (busy <= CAPACITY).all()
     np.testing.assert_allclose(busy @ np.diff(instants), workload.processors @ workload.run_s, rtol=1e-6, atol=1e-6)
-
-
-def test_a_policy_is_made_of_requests_which_tell_no_run_times() -> None:
-    shown = set(JobRequests.__slots__)
-    assert shown == {"capacity", "processors", "estimate_s", "questions", "machine"}
-    assert set(Question.__slots__) == {
-        "user", "application", "queue", "processors", "requested_memory_bytes", "requested_time_s",
-        "group", "account", "facts",
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize("policy", POLICIES)

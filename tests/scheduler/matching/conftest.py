@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
-
-import pytest
 
 Batch = dict[str, Any]
 
@@ -140,8 +138,6 @@ def random_batch(
     types: int = 2,
     is_fractional: bool = False,
     load: float = 0.7,
-    counts: bool = True,
-    relations: bool = True,
 ) -> Batch:
     """A batch without structure of ours: any number of types, kinds, predicates, counts and relations."""
     rng = random.Random(seed)
@@ -181,7 +177,7 @@ def random_batch(
                     "type": of_type,
                     "where": where,
                     "amounts": {kind: amount(0, 9) for kind in kinds[of_type] if rng.random() < 0.9},
-                    "count": rng.choice((1, 1, 1, 2)) if counts else 1,
+                    "count": rng.choice((1, 1, 1, 2)),
                     "prefer": rng.choice(("speed", "-speed")),
                 }
             )
@@ -191,25 +187,9 @@ def random_batch(
             "priority": rng.randint(1, 5),
             "dependencies": dependencies,
         }
-        if relations and len(dependencies) > 1 and rng.random() < 0.4:
+        if len(dependencies) > 1 and rng.random() < 0.4:
             job["relations"] = [{"between": ["d0", "d1"], "same": rng.choice(("place", "os"))}]
         wanted.append(job)
         if rng.random() < 0.2 and index + 1 < jobs:
             wanted.append({**job, "name": f"j{index}-again"})
     return {"resources": made, "jobs": wanted[:jobs], "objectives": ["throughput"]}
-
-
-@pytest.fixture(scope="session", name="random_batch")
-def _random_batch() -> Callable[..., Batch]:
-    return random_batch
-
-
-@pytest.fixture(scope="session")
-def referee() -> Callable[[Batch, dict[str, Any]], None]:
-    """``check(batch, answer)``."""
-    return check
-
-
-@pytest.fixture(scope="session", name="every_matching")
-def _every_matching() -> Callable[[Batch], Iterator[dict[int, Any]]]:
-    return every_matching

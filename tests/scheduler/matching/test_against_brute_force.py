@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from scipy.optimize import linprog
 from jobsight_scheduler.matching import match, read_problem
 from jobsight_scheduler.matching.eligibility import Eligibility, job_classes
 from jobsight_scheduler.matching.program import relaxed_by_type
+
+from .conftest import check, every_matching, random_batch
 
 Batch = dict[str, Any]
 Matching = dict[int, tuple[tuple[int, ...], ...]]
@@ -98,9 +100,9 @@ VALUES: dict[str, tuple[Callable[[Batch, Matching], float], int]] = {
 }
 
 
-def best(batch: Batch, every: Callable[[Batch], Iterator[Matching]], objectives: list[str]) -> list[float]:
+def best(batch: Batch, objectives: list[str]) -> list[float]:
     """The optimum of each objective, those before it kept."""
-    found = list(every(batch))
+    found = list(every_matching(batch))
     optima = []
     for name in objectives:
         value, sign = VALUES[name]
@@ -118,32 +120,30 @@ def answered(batch: Batch) -> dict[str, Any]:
 
 @pytest.mark.parametrize("objective", ["throughput", "priority", "utilisation"])
 @pytest.mark.parametrize("seed", range(10))
-def test_one_objective(seed: int, objective: str, random_batch: Any, every_matching: Any, referee: Any) -> None:
+def test_one_objective(seed: int, objective: str) -> None:
     batch = random_batch(seed, is_fractional=seed % 2 == 1) | {"objectives": [objective]}
     answer = answered(batch)
-    referee(batch, answer)
-    assert answer["objective"] == pytest.approx(best(batch, every_matching, [objective])[0], abs=1e-6)
+    check(batch, answer)
+    assert answer["objective"] == pytest.approx(best(batch, [objective])[0], abs=1e-6)
     assert answer["status"] == ("within 1e-6" if objective == "utilisation" else "optimal")
     assert answer["bound"] == pytest.approx(answer["objective"], abs=1e-6)
 
 
 @pytest.mark.parametrize("second", ["fewest", "balance", "utilisation"])
 @pytest.mark.parametrize("seed", range(8))
-def test_one_objective_after_another(
-    seed: int, second: str, random_batch: Any, every_matching: Any, referee: Any
-) -> None:
+def test_one_objective_after_another(seed: int, second: str) -> None:
     batch = random_batch(100 + seed, is_fractional=seed % 2 == 1) | {"objectives": ["throughput", second]}
     answer = answered(batch)
-    referee(batch, answer)
+    check(batch, answer)
     names = ["throughput", second] + (["balance (squares)"] if second == "balance" else [])
     assert [one["name"] for one in answer["objectives"]] == names
     found = [one["value"] for one in answer["objectives"]]
-    assert found == pytest.approx(best(batch, every_matching, names), abs=1e-5)
+    assert found == pytest.approx(best(batch, names), abs=1e-5)
     assert answer["status"] in (("optimal",) if second == "fewest" else ("optimal", "within 1e-6"))
 
 
 @pytest.mark.parametrize("first", ["fewest", "balance"])
-def test_alone_they_match_nothing_and_say_so(first: str, random_batch: Any) -> None:
+def test_alone_they_match_nothing_and_say_so(first: str) -> None:
     batch = random_batch(7) | {"objectives": [first]}
     answer = answered(batch)
     assert not answer["matches"] or first == "balance"
@@ -151,9 +151,7 @@ def test_alone_they_match_nothing_and_say_so(first: str, random_batch: Any) -> N
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_relaxation_by_type_is_scipys_and_bounds_every_matching(
-    seed: int, random_batch: Any, every_matching: Any
-) -> None:
+def test_the_relaxation_by_type_is_scipys_and_bounds_every_matching(seed: int) -> None:
     """Where all jobs count as possible: a row for each kind of each type, of all that is free there."""
     batch = random_batch(300 + seed, load=1.5) | {"objectives": ["priority"]}
     eligibility = Eligibility(read_problem(batch))
@@ -171,7 +169,7 @@ def test_the_relaxation_by_type_is_scipys_and_bounds_every_matching(
     free = [sum(of[kind]["total"] - of[kind].get("used", 0) for of in capacities if kind in of) for kind in rows]
     linear = linprog(-worth, np.array(list(rows.values())), free, bounds=(0.0, 1.0))
     assert found[0] == pytest.approx(-linear.fun)
-    assert found[0] >= best(batch, every_matching, ["priority"])[0] - 1e-9
+    assert found[0] >= best(batch, ["priority"])[0] - 1e-9
 
 
 def tiny(seed: int) -> Batch:
@@ -199,13 +197,13 @@ def tiny(seed: int) -> Batch:
 
 
 @pytest.mark.parametrize("seeds", [range(200), pytest.param(range(200, 2_000), marks=pytest.mark.exhaustive)])
-def test_optimal_is_never_said_of_less_than_the_optimum(seeds: range, every_matching: Any, referee: Any) -> None:
+def test_optimal_is_never_said_of_less_than_the_optimum(seeds: range) -> None:
     proven = 0
     for seed in seeds:
         batch = tiny(seed)
         answer = answered(batch)
-        referee(batch, answer)
-        optimum = best(batch, every_matching, ["priority"])[0]
+        check(batch, answer)
+        optimum = best(batch, ["priority"])[0]
         assert answer["bound"] >= optimum * (1.0 - 1e-9)
         if answer["status"] == "optimal":
             proven += 1
@@ -252,13 +250,11 @@ def test_a_crowded_batch_is_packed_nearly_to_its_bound(objective: str, share: fl
 
 @pytest.mark.parametrize("rungs", [(), ("relaxation",), ("relaxation", "search")])
 @pytest.mark.parametrize("seed", range(8))
-def test_lower_rungs_are_feasible_and_their_bounds_hold(
-    seed: int, rungs: tuple[str, ...], random_batch: Any, every_matching: Any, referee: Any
-) -> None:
+def test_lower_rungs_are_feasible_and_their_bounds_hold(seed: int, rungs: tuple[str, ...]) -> None:
     batch = random_batch(200 + seed, is_fractional=seed % 2 == 1) | {"objectives": ["priority"]}
     answer = to_builtins(match(read_problem(batch), clock=time.process_time, deadline_s=0.1, rungs=rungs))
-    referee(batch, answer)
-    optimum = best(batch, every_matching, ["priority"])[0]
+    check(batch, answer)
+    optimum = best(batch, ["priority"])[0]
     assert answer["objective"] <= optimum + 1e-9 <= answer["bound"] + 1e-6
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import pytest
 from msgspec import to_builtins
 
 from jobsight_papers.matching.workload import MatchingWorkload, matching_file
 from jobsight_scheduler.matching import match, read_problem
+
+from .conftest import check
 
 # So long that every rung ends by itself: HiGHS' own limit is in time on the wall.
 LOOK_S, DEADLINE_S = 0.02, 60.0
@@ -36,7 +37,7 @@ class Clock:
 @pytest.mark.parametrize(
     ("error", "objective"), [(MemoryError, "throughput"), (ZeroDivisionError, "preferences"), (MemoryError, "fewest")]
 )
-def test_the_answer_survives_a_rung_that_fails(error: type[Exception], objective: str, referee: Any) -> None:
+def test_the_answer_survives_a_rung_that_fails(error: type[Exception], objective: str) -> None:
     batch = matching_file(MatchingWorkload(jobs=8, jobs_at_load=6, seed=3))
     batch["objectives"] = list(dict.fromkeys(["throughput", objective, "balance"]))
     problem = read_problem(batch)
@@ -45,7 +46,7 @@ def test_the_answer_survives_a_rung_that_fails(error: type[Exception], objective
     failed = set()
     for at in sorted({*range(1, 12), *range(1, whole.calls, max(1, whole.calls // 12))}):
         answer = match(problem, clock=Clock(at, error), deadline_s=DEADLINE_S)
-        referee(batch, to_builtins(answer))
+        check(batch, to_builtins(answer))
         assert len(answer.matches) >= 6 or at == 1  # before greedy matching there is nothing
         failed |= {one.split(":")[0] for one in answer.failed}
         assert all(f"{error.__name__}: out of luck" in one for one in answer.failed)

@@ -183,21 +183,6 @@ def near(value: float) -> Any:
     return pytest.approx(value, rel=0.02)
 
 
-@pytest.mark.exhaustive
-def test_jobstats_with_gpus_and_one_cluster_of_several(site: Any, url: str) -> None:
-    run = site.run("2", START, END, {"n3": 4})
-    found = measured(site, run, url=url, presets=("jobstats",), labels=ALPHA)
-    assert found["memory"].value == near(PEAK / 4)
-    assert found["cpu"].value == near(BUSY / 4)
-    assert found["gpu_memory"].value == near(2 * 5 * PEAK)
-    assert (found["gpu_utilisation"].value, found["gpu_utilisation"].mean) == (near(1.3), near(1.3))
-    gpus = json.loads(found["gpu_utilisation"].gpus)
-    assert [(gpu["gpu"], gpu["busy"], gpu["memory_total_bytes"]) for gpu in gpus] == [
-        ("n3/0", near(0.8), 8.5e10),
-        ("n3/1", near(0.5), 8.5e10),
-    ]
-
-
 def test_ceems_says_which_gpus_and_slices_were_the_jobs(site: Any, url: str) -> None:
     run = site.run("9", START, END, {"n9": 4}, gpus=2)
     found = measured(site, run, url=url, presets=("ceems",))
