@@ -10,7 +10,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise, takewhile
 from typing import Literal, NamedTuple
 
 from jobsight_server.accounting.amounts import MIB
@@ -33,8 +32,7 @@ BEYOND_AT_MOST = 1.0 / 3.0
 MORE_THAN_FAILED = 1.25
 """Factor on an amount that failed."""
 AGAIN = 4.0
-IN_A_ROW = 3
-"""Further factor for each failure in a row after a raise, and the limit of failures that count."""
+"""Further factor if the latest job failed although it had more than the one before, which failed as well."""
 
 LIKELY = 0.5
 """Share of jobs for which a lowered request must be enough by the forecast, which also knows the jobs of others. A run
@@ -216,13 +214,12 @@ def count_enough(amounts: Sequence[tuple[Sequence[Use], float]]) -> Enough:
 def _after_failures(uses: Sequence[Use], asked: float, failed: float, largest: float) -> float:
     """Return the least amount to try after failures.
 
-    A quarter more than the failed amount, ``AGAIN`` times that for each of the latest jobs that failed with more than
-    the one before; at most the request, unless that failed.
+    A quarter more than the failed amount, ``AGAIN`` times that if it failed again; at most the request, unless that
+    failed.
     """
-    raised = takewhile(
-        lambda pair: pair[0].failed and pair[1].failed and pair[0].amount > pair[1].amount, pairwise(uses)
-    )
-    least = failed * MORE_THAN_FAILED * AGAIN ** min(len(list(raised)), IN_A_ROW)
+    least = failed * MORE_THAN_FAILED
+    if len(uses) > 1 and uses[0].failed and uses[1].failed and uses[0].amount > uses[1].amount:
+        least *= AGAIN
     if failed <= largest:
         least = min(least, MORE_THAN_FAILED * largest)
     return min(least, asked) if failed < asked else least
@@ -234,7 +231,7 @@ def _within_evidence(
     """Limit a forecast by the use of similar jobs: neither far above it, nor below the use of many."""
     if resource == "runtime" and largest:
         amount = min(amount, LONGEST * largest)
-    if not has_failed and (largest <= HALF * asked <= HALF * amount or amount > asked > 0.0):
+    if not has_failed and amount >= asked > 0.0:
         amount = min(amount, max(MARGIN * largest, asked if largest > HALF * asked else 0.0))
     if asked and (has_failed or largest > asked):
         latest = uses[:LOOKED_AT]
