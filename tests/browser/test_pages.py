@@ -35,6 +35,7 @@ PAGES = {
     "waste": "/waste",
     "trust": "/trust",
     "trust by cluster": "/trust?by=cluster",
+    "network": "/network",
     "users": "/users",
     "user": f"/user?cluster=alpha&name={SCRIPT_PATH}",
     "jobs": "/jobs",
@@ -96,7 +97,7 @@ def show(page: Page, name: str) -> None:
     page.goto(PAGES[name])
     if name == "job":  # it does not change any more, so it does not poll
         expect(page.locator(".key").first).to_be_visible()
-    elif name == "monday":
+    elif name in ("monday", "network"):
         expect(page.locator("#answer")).to_be_visible()
     elif name.startswith("trust") or name == "waste":
         expect(page.locator("#rows tbody tr").first).to_be_visible()

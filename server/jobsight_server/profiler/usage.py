@@ -162,6 +162,11 @@ def link_speeds(interfaces: str) -> Speeds:
     return found
 
 
+def speeds_of_links(interfaces: str) -> list[float | None]:
+    """Return the speed of each link of a node, from its interfaces as stored (JSON); None if unknown."""
+    return [interface.speed_bps or None for interface in _decoder.decode(interfaces)]
+
+
 def uncounted(interfaces: str) -> dict[str, str]:
     """Return why the node's bandwidth may be too low: one of its ``interfaces``, as stored, counts no bytes."""
     is_any = any(interface.uncounted for interface in _decoder.decode(interfaces))

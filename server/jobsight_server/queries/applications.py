@@ -177,7 +177,8 @@ class _Run(NamedTuple):
     used: dict[str, float]
 
 
-def _ended(cluster: str, user: str, days: Days, end: ColumnElement[Any] = jobs.c.end) -> list[Any]:
+def ended_of(cluster: str, user: str, days: Days, end: ColumnElement[Any] = jobs.c.end) -> list[Any]:
+    """Return the conditions for the user's runs that ended in these days."""
     # From the index alone: reading the rows of a user with many jobs takes most of a second.
     # The state as in the index, which has ended runs only.
     is_ended = jobs.c.state == literal_column(f"'{ENDED}'")
@@ -188,7 +189,7 @@ def _ended(cluster: str, user: str, days: Days, end: ColumnElement[Any] = jobs.c
 def _counted(connection: Connection, cluster: str, user: str, days: Days) -> list[Any]:
     number, last = func.count().label("jobs"), func.max(jobs.c.end).label("last_end")
     # A sum, or SQLite would choose the index by end, which lacks the application.
-    query = select(jobs.c.application, number, last).where(*_ended(cluster, user, days, jobs.c.end + 0))
+    query = select(jobs.c.application, number, last).where(*ended_of(cluster, user, days, jobs.c.end + 0))
     return list(connection.execute(query.group_by(jobs.c.application)))
 
 
@@ -217,7 +218,7 @@ def _used(
 ) -> dict[str | None, list[_Run]]:
     """Return the last runs of these applications, with request, memory per processor, and use."""
     asked = (ASKED_PROCESSORS.label("processors"), ASKED_MEMORY.label("memory"), ASKED_WALLTIME.label("walltime"))
-    ended = select(jobs.c.id, *asked).where(*_ended(cluster, user, days))
+    ended = select(jobs.c.id, *asked).where(*ended_of(cluster, user, days))
     last = ended.order_by(jobs.c.end.desc(), jobs.c.id.desc()).limit(READ)
     found: dict[str | None, list[_Run]] = {}
     by_id = {}

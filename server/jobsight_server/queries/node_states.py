@@ -137,7 +137,8 @@ _ORDER = "ORDER BY n.id, r.first_time, r.id"
 
 
 class NodeLoad(Record):
-    """One node: busy processors and used memory as shares of its capacity, bits per second in and out together.
+    """One node: busy processors and used memory as shares of its capacity, bits per second in and out together, and
+    ``busier_bps``, the larger of the two.
 
     Null where it is silent, or has no such readings.
     """
@@ -149,12 +150,13 @@ class NodeLoad(Record):
     load: Share | None
     memory: Share | None
     bandwidth_bps: float | None
+    busier_bps: float | None
 
 
-_Rates = tuple[float | None, float | None, float | None]
+_Rates = tuple[float | None, float | None, float | None, float | None]
 """Load, memory and bandwidth, as in ``NodeLoad``."""
 
-_UNKNOWN: _Rates = (None, None, None)
+_UNKNOWN: _Rates = (None, None, None, None)
 
 
 def node_loads(connection: Connection, now: float, ids: Sequence[int] | None = None) -> dict[NodeName, NodeLoad]:
@@ -197,7 +199,9 @@ def _rates(cpus: int, total: int | None, last_time: float, readings: SampleColum
         if known_s > 0:
             busy_known, moved_known = None not in (busy_from, busy_to), None not in (*moved_from, *moved_to)
             busy = (busy_to - busy_from) / known_s / cpus if busy_known and cpus > 0 else None
-            moved = sum((b - a) % MODULUS for a, b in zip(moved_from, moved_to, strict=True)) if moved_known else None
             load = None if busy is None else min(1.0, max(0.0, busy))
-            return load, memory, None if moved is None else moved * 8 / known_s
-    return None, memory, None
+            if not moved_known:
+                return load, memory, None, None
+            moved = [(b - a) % MODULUS * 8 / known_s for a, b in zip(moved_from, moved_to, strict=True)]
+            return load, memory, sum(moved), max(moved)
+    return None, memory, None, None

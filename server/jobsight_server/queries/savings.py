@@ -221,12 +221,16 @@ def widened(days: Days, stored: Days) -> Days:
 
 
 def sums_of_all(connection: Connection, metric: str, days: Days, level: str, cluster: str | None = None) -> list[Any]:
-    """Return cluster and name of each group of the level, user or another, with the sums of ``COLUMNS``."""
+    """Return cluster and name of each group of the level, user or another, with the sums of ``COLUMNS``.
+
+    Of the level "group" the name is two columns, user and application; one row for each of its queues and accounts.
+    """
+    names = 'g."user", g.application' if level == "group" else f'g."{level}"'
     # By group first: its names are looked up once, not for each day.
     query = (
         f"WITH asked(period, first_day) AS (VALUES {_values(days)}), by_group AS (SELECT s.group_id, {_SUMS} "
         f"FROM asked CROSS JOIN savings s WHERE {_IN_PERIODS} GROUP BY s.group_id) "
-        f'SELECT g.cluster, g."{level}", {", ".join(COLUMNS)} '
+        f"SELECT g.cluster, {names}, {', '.join(COLUMNS)} "
         "FROM by_group JOIN savings_groups g ON g.id = by_group.group_id"
     )
     of_cluster = "" if cluster is None else " WHERE g.cluster = ?"

@@ -27,6 +27,7 @@ from jobsight_server.web import (
     find,
     health,
     jobs,
+    network,
     nodes,
     now,
     open_jobs,
@@ -52,6 +53,7 @@ NOUNS_WITH_PAGES: tuple[ModuleType, ...] = (
     users,
     jobs,
     nodes,
+    network,
     find,
     *OF_SYSTEMS,
 )

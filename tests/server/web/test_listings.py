@@ -18,7 +18,7 @@ from tests.server.web.conftest import HOSTILE, NOW, Served
 from jobsight_server.profiler.totals import count_marked
 from jobsight_server.storage.event_counts import count_all, mark_all
 from jobsight_server.storage.schema import jobs as jobs_table
-from jobsight_server.web import jobs, nodes, now, trust, users, waste
+from jobsight_server.web import jobs, network, nodes, now, trust, users, waste
 from jobsight_server.web.kit.listing import Listing
 
 LISTS: dict[str, tuple[Listing, str, str]] = {
@@ -28,6 +28,7 @@ LISTS: dict[str, tuple[Listing, str, str]] = {
     "waste": (waste.LISTING, "/waste", "rows"),
     "trust": (trust.LISTING, "/trust", "rows"),
     "now": (now.LISTING, "/now", "jobs"),
+    "applications": (network.LISTING, "/network", "applications"),
     "user/applications": (users.APPLICATIONS_LISTING, "/user", "applications"),
 }
 """By the path in the API: what it can be asked, its page, and the field of its rows."""
@@ -138,6 +139,7 @@ STEADY = {
     "waste": {"name"},
     "trust": {"name", "metric"},
     "now": {"started"},
+    "applications": {"application"},
     "user/applications": {"name"},
 }
 """The orders in which a list can be walked."""
@@ -156,8 +158,8 @@ def arrive(served: Served, number: int) -> None:
             }
             run |= {"end": end, "name": f"app{number}", "application": f"app{number}", "processors": 4}
             run |= {"requested_memory_bytes": 10**9, "requested_walltime_s": 1e5}
-            memory = {"value": 1e6, "forecast": 2e6, "bound": 3e6}
-            make.job(connection, job_id, **run, on={node: 4}, used={"memory": memory} if end else {})
+            used = {metric: {"value": 1e6, "forecast": 2e6, "bound": 3e6} for metric in ("memory", "runtime")}
+            make.job(connection, job_id, **run, on={node: 4}, used=used if end else {})
         under_way = connection.execute(select(jobs_table).where(jobs_table.c.state == "running")).all()
         if len(under_way) > 2:
             ended = {"state": "ended", "end": NOW - 4990 + number, "recorded_at": NOW + 60}

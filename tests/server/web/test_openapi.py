@@ -70,6 +70,8 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     for noun, name in (("user", "group/bob"), ("job", "77.server"), ("node", "n1")):
         yield "get", f"{api}/{noun}?name={name}&cluster={'beta' if noun == 'user' else 'alpha'}", None, 200
     yield "get", f"{api}/trust?by=cluster&metric=memory&range=1y&sort=held&order=desc&limit=3", None, 200
+    yield "get", f"{api}/network?cluster=alpha&limit=2", None, 200
+    yield "get", f"{api}/applications?user=ada&uplink_bps=1e9&sort=jobs&order=asc", None, 200
     yield "get", f"{api}/now", None, 200
     yield "get", f"{api}/monday", None, 200
     yield "get", f"{api}/waste", None, 200

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
 from sqlalchemy import Connection, Engine, bindparam, insert, select, update
 
 from jobsight_scheduler.matching.records import decoded
 from jobsight_server.forecasts.record import Record
+from jobsight_server.profiler.usage import speeds_of_links
 from jobsight_server.storage.engine import rows_of
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.owner_reports import report_owner
@@ -144,13 +144,6 @@ Reliability = Callable[[Connection, float, float], Mapping[tuple[str, str], floa
 """Chances that jobs of a run time succeed now, by cluster and node; None for a machine without history."""
 
 
-class _Link(msgspec.Struct):
-    speed_bps: float | None = None
-
-
-_decode_links = msgspec.json.Decoder(list[_Link]).decode
-
-
 def report_nodes(
     engine: Engine, clock: Callable[[], float], expiry_s: float, reliability: Reliability | None = None
 ) -> int:
@@ -192,7 +185,7 @@ def _capacities(node: Any, samples: list[Any]) -> Capacities:
     found: Capacities = {"slots": CapacityReport(float(node.cpus), _rate(samples, 3) or 0.0)}
     if node.memory_total_bytes:
         found["memory_gib"] = CapacityReport(node.memory_total_bytes / 2**30, (last[4] or 0) / 2**30)
-    speed_bps = sum(link.speed_bps or 0.0 for link in _decode_links(node.interfaces))
+    speed_bps = sum(speed or 0.0 for speed in speeds_of_links(node.interfaces))
     if speed_bps:
         moved = (_rate(samples, 1) or 0.0) + (_rate(samples, 2) or 0.0)
         found["bandwidth_mbps"] = CapacityReport(speed_bps / 1e6, moved * 8 / 1e6)
