@@ -69,6 +69,7 @@ def alone(problem: Problem, deadline_s: float) -> tuple[float, float, float | No
     candidates = eligibility.eligible()
     [form] = linear_forms(problem.objectives[0], eligibility, candidates)
     program = Program(eligibility, candidates, [[job] for job in range(len(problem.jobs))], [form])
+    program.highs.setOptionValue("mip_heuristic_run_feasibility_jump", True)  # ours has greedy's matches instead
     found = program.solve(program.costs(form), True, time.process_time, begin + deadline_s)
     value = 0.0 if found.values is None else float(np.rint(found.values[: len(problem.jobs)]) @ form.z)
     return value, time.process_time() - begin, found.bound

@@ -221,6 +221,14 @@ class Eligibility:
         )
 
     @cached_property
+    def asked(self) -> list[list[tuple[int, int]]]:
+        """The kinds that each dependency of the batch needs, and how much of each."""
+        return [
+            [(kind, need) for kind, need in enumerate(self.types[at.of.type].needs[at.row].tolist()) if need]
+            for at in self.dependencies
+        ]
+
+    @cached_property
     def _positions(self) -> dict[str, int]:
         resources = self.problem.resources
         return {

@@ -52,10 +52,6 @@ class Heuristics:
         self._prefer = preferred(form, candidates)
         self._order = np.where(self._worth > 0.0, self._worth, -np.inf)
 
-    def is_due(self) -> bool:
-        """Whether the time is over."""
-        return self._clock() >= self._until
-
     def greedy(self) -> Incumbent:
         """Match by density."""
         order = [job for job in by_density(self._eligibility, self._worth) if self._worth[job] > 0.0]

@@ -15,7 +15,8 @@ Clock = Callable[[], float]
 _WALL = 10.0
 """HiGHS's own limit, as a multiple of the time left: a clock of processor time is slow on a busy machine."""
 
-_OPTIONS = {"output_flag": False, "threads": 1, "parallel": "off", "mip_rel_gap": 0.0, "mip_abs_gap": 1e-9}
+# The feasibility jump looks for a first solution, which greedy matching has found.
+_OPTIONS = {"output_flag": False, "threads": 1, "mip_rel_gap": 0.0, "mip_heuristic_run_feasibility_jump": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +81,12 @@ class HighsProgram:
         until: float,
         start: Floats | None = None,
         is_relaxed: bool = False,
+        step: float = 0.0,
     ) -> Solved:
         """Optimise ``costs`` from the known solution ``start``; return the best solution at ``until``.
 
-        ``clock`` is read while HiGHS runs. With ``is_relaxed``, no column has to be whole.
+        ``clock`` is read while HiGHS runs. With ``is_relaxed``, no column has to be whole. Values that differ do so by
+        ``step`` at least: a smaller gap ends the search.
         """
         left = until - clock()
         if left <= 0.0:
@@ -92,6 +95,7 @@ class HighsProgram:
         highs.clearSolver()
         highs.setOptionValue("time_limit", highs.getRunTime() + _WALL * left)
         highs.setOptionValue("solve_relaxation", is_relaxed)
+        highs.setOptionValue("mip_abs_gap", max(1e-9, 0.9 * step))
         highs.changeColsCost(self.columns, np.arange(self.columns, dtype=np.int32), costs)
         highs.changeObjectiveSense(highspy.ObjSense.kMaximize if is_max else highspy.ObjSense.kMinimize)
         if start is not None:

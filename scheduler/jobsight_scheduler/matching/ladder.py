@@ -139,7 +139,7 @@ class _Run:
         for name, climb in steps.items():
             if name == "greedy" or name in self._rungs:
                 self._try(name, climb)
-            if self.best.value >= self._target(form) or ladder.is_due():
+            if self.best.value >= self._target(form) or self._clock() >= until:
                 break
 
     def _try(self, rung: str, climb: Callable[[], None]) -> None:
@@ -199,7 +199,7 @@ class _Run:
         if "integer" not in self._rungs or self._clock() >= until:
             return
         program, sign = self._built(), form.sign
-        solve = partial(program.solve, program.costs(form), form.is_max, self._clock, until)
+        solve = partial(program.solve, program.costs(form), form.is_max, self._clock, until, step=form.step)
         start = program.values(self.best.placed) if is_started else None
         found = solve(start)
         placed = self._placed(program, found)

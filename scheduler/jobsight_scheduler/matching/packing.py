@@ -35,15 +35,8 @@ class Packing:
         """The rest of each type, (K, R)."""
         self.placed: dict[int, Placement] = {}
         self._numbers = eligibility.numbers
-        self._needs: list[Integers] = []
-        self._asked: list[list[tuple[int, int]]] = []
-        self._left_of: list[Integers] = []
-        for at in eligibility.dependencies:
-            of = eligibility.types[at.of.type]
-            self._needs.append(of.needs[at.row][:, None])
-            asked = [(kind, need) for kind, need in enumerate(of.needs[at.row].tolist()) if need]
-            self._asked.append(asked)
-            self._left_of.append(self.left[at.of.type])
+        self._asked = eligibility.asked
+        self._left_of = [self.left[at.of.type] for at in eligibility.dependencies]
         for job, placement in (placed or {}).items():
             self.put(job, placement)
 
@@ -92,11 +85,15 @@ class Packing:
 
     def take(self, number: int, chosen: Integers) -> None:
         """Subtract the amounts of a dependency from ``chosen``, which must have them."""
-        self._left_of[number][:, chosen] -= self._needs[number]
+        self._add(number, chosen, -1)
 
     def give(self, number: int, chosen: Integers) -> None:
         """Undo ``take``."""
-        self._left_of[number][:, chosen] += self._needs[number]
+        self._add(number, chosen, 1)
+
+    def _add(self, number: int, chosen: Integers, sign: int) -> None:
+        for kind, need in self._asked[number]:
+            self._left_of[number][kind, chosen] += sign * need
 
     def _in_turn(self, numbers: list[int], order: list[int], score: Score) -> Placement | None:
         found: list[Integers] = [_NONE] * len(numbers)
