@@ -69,6 +69,7 @@ class Scheduler:
         self._clusters = requests.clusters
         # Jobs of more processors may be spread; if the placement spreads none, they have to be.
         self._spread_above = 0 if placement.spreads else requests.clusters.largest
+        self._has_spread = max(requests.processors, default=0) > self._spread_above
         self._processors = requests.processors
         self._estimate_s = requests.estimate_s
         self.free = list(requests.clusters.processors)
@@ -123,7 +124,7 @@ class Scheduler:
         begun: list[SpreadStart] = []
         front = self._front
         self._update(front)
-        while front and (allocation := self._where(front[0])) is not None:
+        while front and (allocation := self._where(front[0], self.free, self._spare_bps)) is not None:
             begun.append((front[0], allocation))
             self._start(now, front.pop(0), allocation)
             if self._back:
@@ -152,16 +153,10 @@ class Scheduler:
         carried = [self._theta * self._uplink_bps[link] / rate for link, rate in demand(emptiest or (), 1.0)]
         return min(expected, WHOLE * min(carried))
 
-    def _place(
-        self, processors: int, bandwidth_bps: float, free: Sequence[int], spare_bps: Sequence[float]
-    ) -> Allocation | None:
-        if processors > (sum(free) if processors > self._spread_above else max(free)):
-            return None
-        place = naive if processors > self._spread_above > 0 else self._placement.place
-        return place(processors, bandwidth_bps, free, spare_bps)
-
-    def _where(self, job: int) -> Allocation | None:
-        return self._place(self._processors[job], self._bandwidth_bps[job], self.free, self._spare_bps)
+    def _where(self, job: int, free: Sequence[int], spare_bps: Sequence[float]) -> Allocation | None:
+        need = self._processors[job]
+        place = naive if need > self._spread_above > 0 else self._placement.place
+        return place(need, self._bandwidth_bps[job], free, spare_bps)
 
     def _fill(self, now: float, first: int) -> list[SpreadStart]:
         """Start jobs that may jump ahead of the head, from position ``first`` of the queue on."""
@@ -169,13 +164,13 @@ class Scheduler:
         front, shadow = self._front, self._shadow_s
         begun: list[SpreadStart] = []
         taken: list[int] = []
-        largest, most = max(self.free), sum(self.free)
+        most = self._most()
         nowhere: set[tuple[int, float]] = set()  # requests that found no place since the last start,
         in_the_way: set[tuple[int, float]] = set()  # or one until after the head is to start
         for i in range(first, len(front)):
             job = front[i]
             need = processors[job]
-            if need > (most if need > self._spread_above else largest):
+            if need > most:
                 if not most:
                     break
                 continue
@@ -183,7 +178,7 @@ class Scheduler:
             late = now + estimate[job] > shadow
             if alike in nowhere or (late and alike in in_the_way):
                 continue
-            allocation = self._where(job)
+            allocation = self._where(job, self.free, self._spare_bps)
             if allocation is None:
                 nowhere.add(alike)
             elif late and not self._beside(front[0], job, allocation):
@@ -192,12 +187,16 @@ class Scheduler:
                 begun.append((job, allocation))
                 taken.append(i)
                 self._start(now, job, allocation)
-                largest, most = max(self.free), sum(self.free)
+                most = self._most()
                 nowhere.clear()
                 in_the_way.clear()
         for i in reversed(taken):
             del front[i]
         return begun
+
+    def _most(self) -> int:
+        """Return the most processors for a job now."""
+        return sum(self.free) if self._has_spread else max(self.free)
 
     def _beside(self, head: int, job: int, allocation: Allocation) -> bool:
         """Return whether the head fits beside the job at its reserved time; if so, update its placement."""
@@ -206,7 +205,7 @@ class Scheduler:
             free[cluster] -= count
         for link, rate in demand(allocation, self._bandwidth_bps[job]):
             spare[link] -= rate
-        if min(free) < 0 or self._place(self._processors[head], self._bandwidth_bps[head], free, spare) is None:
+        if min(free) < 0 or self._where(head, free, spare) is None:
             return False
         self._then_free, self._then_spare = free, spare
         return True
@@ -222,7 +221,6 @@ class Scheduler:
             self._ends[job] = end
             insort(self._expected, (end, job))
         head = self._front[0]
-        need, bandwidth_bps = self._processors[head], self._bandwidth_bps[head]
         free, spare, allocations = list(self.free), list(self._spare_bps), self._allocations
         self._shadow_s, self._then_free, self._then_spare = NEVER, free, spare
         found = NEVER
@@ -234,7 +232,7 @@ class Scheduler:
                 free[cluster] += count
             for link, rate in booked:
                 spare[link] += rate
-            if found > end and self._place(need, bandwidth_bps, free, spare) is not None:
+            if found > end and self._where(head, free, spare) is not None:
                 found = end
         self._shadow_s = found
 
