@@ -26,7 +26,7 @@ from jobsight_server.storage.event_counts import DAY_S, day_of
 from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
 
 SORTS = ("processor_hours", "jobs", "application")
-LISTED = 25
+LISTED = 15
 """Applications on a page: each is judged by its last jobs."""
 SPAN_DAYS = 30
 BUSY, FULL = 0.5, 0.95
