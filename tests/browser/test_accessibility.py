@@ -25,6 +25,7 @@ ALL = {
     **PAGES,
     "a node that the log names": "/node?cluster=alpha&name=n09",
     "jobs by filters": "/jobs?job_id=4711&range=1y&used_below=50",
+    "several names": "/find?text=a",
     "an error": "/jobs?state=none",
 }
 """Every page, by a name."""

@@ -92,6 +92,8 @@ def test_the_server_wheel_carries_what_setup_installs(wheels: dict[str, Path], t
         "gridengine/",
         "grafana/",
         "prometheus/",
+        "man/",
+        "completions/",
     )
     assert carried == {file for file in files if not file.startswith(container_or_link) and "__pycache__" not in file}
     scripts, names = installed(tmp_path, wheels["jobsight"])

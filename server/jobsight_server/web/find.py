@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from flask import Blueprint, redirect, request, url_for
+from flask import Blueprint, redirect, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.queries.find import Found, FoundList
 from jobsight_server.queries.find import find as find_names
+from jobsight_server.web.kit.inputs import name_argument
 from jobsight_server.web.kit.pages import node_url, page, user_url
 from jobsight_server.web.kit.parameters import NAME, Parameter
 from jobsight_server.web.kit.routes import Route, context
@@ -14,7 +15,7 @@ from jobsight_server.web.kit.routes import Route, context
 
 def find() -> FoundList:
     with context().read_engine.connect() as connection:
-        return find_names(connection, request.args.get("text", "").strip(), request.args.get("user"))
+        return find_names(connection, (name_argument("text") or "").strip(), name_argument("user"))
 
 
 FIND = Route(
@@ -30,7 +31,7 @@ ROUTES = (FIND,)
 def add_pages(pages: Blueprint) -> None:
     @pages.get("/find", endpoint="find")
     def show() -> AnyResponse:
-        found, user = find(), request.args.get("user")
+        found, user = find(), name_argument("user")
         links = [(each, _url(each, user)) for each in found.found]
         return redirect(links[0][1], 303) if len(links) == 1 else page("find.html", found, FIND, links=links)
 

@@ -57,3 +57,4 @@ def test_several_are_listed_and_users_find_only_their_own(app: object, engine: E
         "account"
     ]
     assert client.get("/api/v1/find?text=4712&user=ann").get_json()["found"] == []
+    assert client.get("/api/v1/find?user=%00").status_code == 400
