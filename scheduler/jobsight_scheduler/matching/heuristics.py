@@ -157,7 +157,10 @@ def by_density(eligibility: Eligibility, weights: Floats) -> list[int]:
 def aligned(packing: Packing) -> Score:
     """Score resources by how far the capacities left are in proportion to the needs, then by how little is left."""
     eligibility = packing.eligibility
-    unit = {name: 1.0 / np.maximum(np.maximum(of.free, 0).mean(axis=0), 1.0) for name, of in eligibility.types.items()}
+    unit = {
+        name: 1.0 / np.maximum(np.maximum(of.free, 0).sum(axis=0, dtype=np.float64) / max(len(of.free), 1), 1.0)
+        for name, of in eligibility.types.items()  # a type may have no resource
+    }
     needs = [eligibility.types[at.of.type].needs[at.row] * unit[at.of.type] for at in eligibility.dependencies]
 
     def score(number: int, resources: Integers) -> Floats:

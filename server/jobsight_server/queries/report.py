@@ -90,12 +90,13 @@ class SimilarJob(Record):
 class Gain(Record):
     """A user or application with much to gain: the ``advice`` for jobs of one user and application, as lines.
 
-    ``enough``: for how many similar jobs the amount was enough; ``last_jobs`` are the latest of them.
+    The lines are for a job on as many ``processors`` as the last one. ``enough``: for how many similar jobs the amount was enough; ``last_jobs`` are the latest of them.
     """
 
     row: WasteRow
     advice: SavingsRow
     ask_lines: list[AskLine]
+    processors: int
     enough: Enough
     last_jobs: list[SimilarJob]
 
@@ -241,6 +242,7 @@ def _gains(
                 row=row,
                 advice=advice,
                 ask_lines=lines_to_ask(recommended, scheduler, like),
+                processors=like.processors,
                 enough=count_enough([(uses, amount or 0.0)]),
                 last_jobs=last[:BEHIND],
             )

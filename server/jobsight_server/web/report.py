@@ -83,7 +83,7 @@ def similar_jobs(gain: Gain, metric: str) -> str:
         for job in gain.last_jobs
     )
     of = f"{gain.advice.application or 'jobs without a name'} of {gain.advice.user}"
-    return f"For {of}: enough for {how_many(gain.enough)} similar jobs. {last}."
+    return f"For {of} on {many(gain.processors, 'processor')}: enough for {how_many(gain.enough)} similar jobs. {last}."
 
 
 def page_of(found: Report, log: str, scheduler: str) -> str:
