@@ -101,6 +101,7 @@ def test_its_numbers_are_those_of_pages_and_of_sql(
         assert f"{row['name']}: {hours(of['freed_hours'])} of {hours(of['requested_hours'])} GiB-hours freed" in words
         assert f"#PBS -l mem={advice['recommended'] / 2**20:.0f}mb" in printed
         assert shown.count(f"#PBS -l mem={advice['recommended'] / 2**20:.0f}mb") >= 1
+        assert re.search(r"on \d+ processors?: enough for", printed)
     for of in trust["rows"]:
         if of["metric"] == "memory":
             week = of["weeks"][0]
