@@ -149,7 +149,7 @@ class Adjuster:
                     changes = [planned_running(job, known["runtime"], self.clock(), self.limits)]
                 found = [change for change in changes if change is not None]
                 if not found:
-                    result.left["already right"] += 1
+                    result.left["no change is recommended"] += 1
                 arm = None if trial is None else arms.get((job.job_id, job.submitted)) or trial.arm(self.cluster, job)
                 result.proposed += [Proposed(change, known[change.resource].request, arm) for change in found]
 

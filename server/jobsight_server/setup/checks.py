@@ -93,7 +93,7 @@ def follow(scheduler: SchedulerSetup, places: Places, user: str, limit_s: float)
         while (row := _run(engine, scheduler.cluster, job)) is None or row.end is None:
             if time.monotonic() - begin > limit_s:
                 known = "the job is known, but has not ended" if row is not None else "the job is unknown"
-                todo = f"{known} after {limit_s:.0f} s: see the scheduler's queue, and the page *Rejected data*"
+                todo = f"{known} after {limit_s:.0f} s: see the scheduler's queue, and *Rejected data* on *Nodes*"
                 yield Finding(f"job {job} in the accounting log", False, todo)
                 return
             time.sleep(_PAUSE_S)

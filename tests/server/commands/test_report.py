@@ -175,7 +175,7 @@ def test_a_report_that_is_interrupted_leaves_nothing(log: Path, tmp_path: Path, 
     assert list((place / "tmp").glob("*/report.db"))
     running.send_signal(number)
     _, said = running.communicate(timeout=60)
-    assert running.returncode == 128 + number
+    assert running.returncode in (128 + number, -number)
     assert "Traceback" not in said
     assert [*(place / "tmp").iterdir(), *place.glob("*.html")] == []
 

@@ -23,7 +23,7 @@ def test_a_page_and_the_api_show_them(served: Any) -> None:
     assert {"input_bytes": 3.1e9, "samples": 12.5} in [one["facts"] for one in found]
     client = served.person()
     page = client.get(f"/job?cluster={run.cluster}&name={run.job_id}").text
-    assert '<span class="name">input_bytes</span> <span class="unit">3.1e+09</span>, ' in page
+    assert '<span class="name">input_bytes</span> <span class="unit">3,100,000,000</span>, ' in page
     assert '<span class="unit">12.5</span></dd>' in page
 
 
