@@ -90,7 +90,8 @@ class SimilarJob(Record):
 class Gain(Record):
     """A user or application with much to gain: the ``advice`` for jobs of one user and application, as lines.
 
-    The lines are for a job on as many ``processors`` as the last one. ``enough``: for how many similar jobs the amount was enough; ``last_jobs`` are the latest of them.
+    The lines are for a job on as many ``processors`` as the last one. ``enough``: for how many similar jobs the amount
+    was enough; ``last_jobs`` are the latest of them.
     """
 
     row: WasteRow
