@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from jobsight_scheduler.policies.placement import Plan
+from jobsight_scheduler.simulator.shared_nodes import NodeSizes
 
 Taken = tuple[tuple[int, int], ...]
 """(class, nodes) of a job."""
@@ -15,7 +17,6 @@ Choose = Callable[[Sequence[int], int, int], Taken]
 """``choose(free, needed, count)``: ``count`` free nodes of class ``needed`` and above."""
 
 MIB = 2.0**20
-_CLASS = re.compile(r"(\d+)x(\d+(?:\.\d+)?)M")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +33,8 @@ def parse_classes(text: str) -> list[NodeClass]:
     Raises:
         ValueError: the text is malformed, or a class has no nodes or no memory.
     """
-    counts: dict[float, int] = {}
-    for part in text.split(","):
-        match = _CLASS.fullmatch(part.strip())
-        if match is None or int(match[1]) < 1 or float(match[2]) <= 0.0:
-            raise ValueError(f"node class {part.strip()!r}: give COUNTxMEMORYM, such as 512x32M,512x24M")
-        memory = float(match[2]) * MIB
-        counts[memory] = counts.get(memory, 0) + int(match[1])
-    return [NodeClass(counts[memory], memory) for memory in sorted(counts)]
+    sizes, counts = np.unique(NodeSizes.of(text).memory_bytes, return_counts=True)
+    return [NodeClass(count, memory) for memory, count in zip(sizes.tolist(), counts.tolist(), strict=True)]
 
 
 class Nodes:
