@@ -99,7 +99,7 @@ def _conclusion(kind: str, rules: Mapping[str, Mapping[str, Any]]) -> str:
     if ours["wait_of_replay"][0] is None:
         return f"{kind.capitalize()}: no job waits."
 
-    def effect(row: Mapping[str, Any]) -> str:
+    def words(row: Mapping[str, Any]) -> str:
         ratio, low, high = row["wait_of_replay"]
         sure = "" if low is None else " (95 % sure)" if high < 1.0 or low > 1.0 else " (uncertain)"
         killed = f", {row['killed']:,} jobs killed" if row["killed"] else ""
@@ -107,4 +107,4 @@ def _conclusion(kind: str, rules: Mapping[str, Mapping[str, Any]]) -> str:
         less = f"{change} % {'less' if ratio < 1.0 else 'more'}{sure}" if change else "as long as requested"
         return f"{less}{killed}"
 
-    return f"{kind.capitalize()} by Jobsight: jobs wait {effect(ours)}. By the user's last two jobs: {effect(simplest)}."
+    return f"{kind.capitalize()} by Jobsight: jobs wait {words(ours)}. By the user's last two jobs: {words(simplest)}."
