@@ -140,8 +140,9 @@ def check_scores(engine: Engine) -> int:
     """Hold the sums of accuracy against the profiles, by plain SQL; return how many forecasts of jobs are counted."""
     by_hand = text(
         'SELECT p.metric, CAST(floor(j."end" / 86400) AS INTEGER) AS day, j.cluster, j."user", p.value, p.forecast, '
-        "p.bound FROM profiles p JOIN jobs j ON j.id = p.run_id "
-        "WHERE p.value IS NOT NULL AND p.forecast IS NOT NULL AND NOT p.shown_only"
+        "p.bound, p.attempts, CASE p.metric WHEN 'memory' THEN j.requested_memory_bytes / j.processors "
+        "WHEN 'runtime' THEN j.requested_walltime_s END FROM profiles p JOIN jobs j ON j.id = p.run_id "
+        "WHERE p.value IS NOT NULL AND p.forecast IS NOT NULL AND NOT p.shown_only AND j.failure IS NULL"
     )
     query = select(
         *(forecast_scores.c[name] for name in ("metric", "period", "first_day")),
@@ -151,10 +152,13 @@ def check_scores(engine: Engine) -> int:
     ).join(savings_groups, savings_groups.c.id == forecast_scores.c.group_id)
     wanted: dict[Any, list[int]] = defaultdict(lambda: [0] * len(SCORES))
     with engine.connect() as connection:
-        for metric, day, cluster, user, value, forecast, bound in connection.execute(by_hand):
+        for metric, day, cluster, user, value, forecast, bound, attempts, asked in connection.execute(by_hand):
             near = max(0.0, 1 - abs(forecast - value) / value) if value else float(forecast == 0)
-            one = (1, round(1e6 * near), abs(forecast - value) <= 0.2 * value, bound is not None)
-            held = bound is not None and value <= bound
+            recommended = json.loads(attempts)[0] if attempts else bound
+            # A request that was kept is no recommendation.
+            is_one = recommended is not None and (asked is None or abs(recommended - asked) > 1e-9 * asked)
+            one = (1, round(1e6 * near), abs(forecast - value) <= 0.2 * value, is_one)
+            held = is_one and value <= recommended
             monday = day - as_date(day).weekday()
             for period, first in (("day", day), ("week", monday)):
                 into = wanted[metric, period, first, cluster, user]
