@@ -20,8 +20,8 @@ from recorded_accuracy import FOLDER, workload
 from jobsight_predictor.evaluation.jobs import Jobs, first_jobs, in_time
 from jobsight_predictor.forecasters import Floats
 from jobsight_predictor.profile import Profile
+from jobsight_predictor.profile.answer import need_steps
 from jobsight_predictor.profile.forecast import PendingForecast
-from jobsight_predictor.profile.reserve import needs_of
 from jobsight_server.forecasts.decision import LEAST_JOBS, STEPS, Need, Resource, decide
 from jobsight_server.forecasts.such_jobs import LOOKED_AT, SuchJob, such_jobs
 
@@ -68,8 +68,7 @@ def amounts(jobs: Jobs, resource: Resource) -> tuple[Floats, Floats]:
         pending[i] = forecast = profile.forecast_job(question)
         uses = such_jobs(list(ended[question.user]), question, whole).uses[resource]
         need = profile.forecast_job(question, cut=False)
-        correct = profile.calibrations["submission"].exceeding.correct
-        steps = [(count * amount, 1.0 - correct(more)) for amount, more in needs_of(need.prospect)]
+        steps = [(count * amount, share) for amount, share in need_steps(profile, need, "submission")]
         asked = count * float(jobs.requested[i]) if jobs.requested[i] > 0.0 else None
         wanted = Need(None if need.bound is None else count * need.bound, steps)
         is_named, similar[i] = question.application is not None, len(uses)

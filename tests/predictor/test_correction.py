@@ -28,15 +28,6 @@ def test_what_is_stated_wrongly_comes_true_after_correction() -> None:
     assert np.mean((corrected - came) ** 2) < np.mean((stated - came) ** 2) - 0.02
 
 
-def test_nothing_learned_changes_nothing_and_never_is_a_bin_of_its_own() -> None:
-    correction = Correction(SCARCE)
-    assert [correction.correct(stated) for stated in (0.0, 0.005, 0.2, 1.0)] == [0.0, 0.005, 0.2, 1.0]
-    for _ in range(50):
-        correction.score(0.0, True, 1.0)
-    assert correction.correct(0.0) == pytest.approx(50.0 / (50.0 + STATED))
-    assert correction.correct(0.01) == 0.01
-
-
 @given(
     st.lists(st.tuples(st.floats(0, 1), st.booleans(), st.floats(0.001, 1))), st.floats(0, 1), st.sampled_from((0, 1))
 )
@@ -88,3 +79,15 @@ def test_a_killed_job_teaches_that_it_needed_more() -> None:
         assert chance is not None
         chances.append(chance)
     assert chances[1] > chances[0] + 0.1
+
+
+@given(st.lists(st.tuples(st.sampled_from((0.005, 0.02, 0.06, 0.2, 0.5)), st.booleans()), max_size=5))
+def test_a_larger_amount_is_never_enough_for_fewer(learned: list[tuple[float, bool]]) -> None:
+    profile, question = Profile("bytes"), Question(user="a", application="p")
+    for value in range(1, 21):
+        profile.learn(question, float(value))
+    for stated, came in learned:
+        profile.calibrations["submission"].exceeding.score(stated, came, 200.0)
+    amounts, shares = zip(*profile.answer(question).need_steps, strict=True)
+    assert len(amounts) > 5
+    assert (list(amounts), list(shares)) == (sorted(amounts), sorted(shares))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -80,9 +81,13 @@ class MeanError:
 
 
 def need_steps(profile: Profile, need: PendingForecast, moment: Moment) -> tuple[tuple[float, float], ...]:
-    """Return amounts, ascending, with the share of similar jobs for which each is enough."""
-    correct = profile.calibrations[moment].exceeding.correct
-    return tuple([(amount, 1.0 - correct(more)) for amount, more in needs_of(need.prospect)])
+    """Return amounts and the shares of similar jobs for which each is enough, both ascending.
+
+    A larger amount keeps the share of a smaller one where their bins of probabilities, corrected one by one, differ.
+    """
+    correct, needs = profile.calibrations[moment].exceeding.correct, needs_of(need.prospect)
+    shares = accumulate([1.0 - correct(more) for _, more in needs], max)
+    return tuple([(amount, share) for (amount, _), share in zip(needs, shares, strict=True)])
 
 
 def explain(profile: Profile, forecast: PendingForecast, need: PendingForecast, moment: Moment) -> JobForecast:
