@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from jobsight_server.command_line.workers import RunTask, Task
+from jobsight_papers.processes import RunTask, Task
 from jobsight_server.storage.errors import UserError
 
 

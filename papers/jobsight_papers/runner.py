@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from jobsight_papers.dask import on_dask
-from jobsight_server.command_line.workers import in_processes, watched
+from jobsight_papers.processes import in_processes, watched
 from jobsight_server.storage.errors import UserError
 
 Account = Mapping[str, Any]

@@ -9,9 +9,9 @@ import time
 from jobsight_papers.matching.report import service_account, show
 from jobsight_papers.matching.runs import cases, matching_account, run_case
 from jobsight_papers.matching.service import RATES_PER_MINUTE, measure_service
+from jobsight_papers.processes import watched
 from jobsight_papers.runner import add_outcome_arguments, check_outcome, give_out
 from jobsight_scheduler.matching import DEADLINE_S
-from jobsight_server.command_line.workers import watched
 from jobsight_server.storage.errors import UserError
 
 BATCHES, BATCHES_AT_MOST = 20, 10_000
