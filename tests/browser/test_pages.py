@@ -33,6 +33,7 @@ PAGES = {
     "monday": "/",
     "now": "/now",
     "waste": "/waste",
+    "brought": "/brought?node_hour=0.9",
     "trust": "/trust",
     "trust by cluster": "/trust?by=cluster",
     "network": "/network",
@@ -97,7 +98,7 @@ def show(page: Page, name: str) -> None:
     page.goto(PAGES[name])
     if name == "job":  # it does not change any more, so it does not poll
         expect(page.locator(".key").first).to_be_visible()
-    elif name in ("monday", "network"):
+    elif name in ("monday", "network", "brought"):
         expect(page.locator("#answer")).to_be_visible()
     elif name.startswith("trust") or name == "waste":
         expect(page.locator("#rows tbody tr").first).to_be_visible()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any, Literal, get_args
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from msgspec import Meta
 from sqlalchemy import Connection, Row, and_, func, select
@@ -120,9 +121,8 @@ class Adjusted(Record):
 
 def adjusted(connection: Connection, now: float, cluster: str | None = None) -> Adjusted:
     """Read the savings of one cluster, or of all."""
-    of = [adjustments.c.begun >= now - DAYS * 86400] + ([] if cluster is None else [adjustments.c.cluster == cluster])
-    rows = connection.execute(select(adjustments).where(*of).order_by(adjustments.c.id)).all()
-    found = [_resource(connection, name, [row for row in rows if row.resource == name]) for name in get_args(Resource)]
+    rows = changes_made(connection, now - DAYS * 86400, cluster)
+    found = [_resource(connection, name, rows) for name in get_args(Resource)]
     last = [
         Adjustment.of_row(row, old=float(row.old * row.times), new=float(row.new * row.times))
         for row in rows[: -ADJUSTMENTS_LISTED - 1 : -1]
@@ -130,33 +130,60 @@ def adjusted(connection: Connection, now: float, cluster: str | None = None) -> 
     return Adjusted(cluster, found, last)
 
 
-def _resource(connection: Connection, resource: Resource, rows: list[Row[Any]]) -> AdjustedResource:
-    states = Counter(row.state for row in rows)
+def changes_made(connection: Connection, since: float, cluster: str | None) -> Sequence[Row[Any]]:
+    """Return the changes that began since a time, of one cluster or of all, oldest first."""
+    of = [adjustments.c.begun >= since] + ([] if cluster is None else [adjustments.c.cluster == cluster])
+    return connection.execute(select(adjustments).where(*of).order_by(adjustments.c.id)).all()
+
+
+class ChangedRun(NamedTuple):
+    """An ended run that had a change: how much ``less`` than its user requested, in bytes or seconds, the
+    ``freed_hours`` of ``AdjustedResource``, and whether it ran out after it was lowered."""
+
+    cluster: str
+    user: str
+    end: float
+    less: float
+    freed_hours: float
+    ran_out: bool
+
+
+def changed_runs(connection: Connection, resource: Resource, rows: Sequence[Row[Any]]) -> tuple[list[ChangedRun], int]:
+    """Return the ended runs with these changes, oldest change first, and how many changed jobs wait."""
     requests: dict[tuple[str, str], float] = {}
     made: dict[tuple[str, str], list[Row[Any]]] = {}
     for row in rows:
-        if row.state == DONE:
+        if row.state == DONE and row.resource == resource:
             requests.setdefault((row.cluster, row.job_id), float(row.old * row.times))
             made.setdefault((row.cluster, row.job_id), []).append(row)
-    lowered = raised = ran_out = waiting = 0
-    freed = 0.0
+    found, waiting = [], 0
     for run in rows_of(connection, select(jobs), jobs.c.job_id, sorted({job_id for _, job_id in made})):
         key = (run.cluster, run.job_id)
         if key not in made:  # a job of another cluster
             continue
-        if run.state == QUEUED:
-            waiting += 1
-            continue
-        before = [row for row in made[key] if row.begun <= run.start]
-        if run.state != ENDED or not before:
+        waiting += run.state == QUEUED
+        if run.state != ENDED or not (before := [row for row in made[key] if row.begun <= run.start]):
             continue
         less = requests[key] - float(before[-1].new * before[-1].times)
-        held = run.end - run.start if resource == "memory" else run.processors or 1
-        freed += less * held / _UNITS[resource] / (_HOUR_S if resource == "memory" else 1.0)
-        lowered += less > 0
-        raised += less < 0
-        ran_out += less > 0 and FAILED_METRIC.get(run.failure) == resource
-    return AdjustedResource(resource, lowered, raised, freed, ran_out, waiting, states[UNDONE], states[FAILED])
+        held = (run.end - run.start) / _HOUR_S if resource == "memory" else run.processors or 1
+        ran_out = less > 0 and FAILED_METRIC.get(run.failure) == resource
+        found.append(ChangedRun(run.cluster, run.user, run.end, less, less * held / _UNITS[resource], ran_out))
+    return found, waiting
+
+
+def _resource(connection: Connection, resource: Resource, rows: Sequence[Row[Any]]) -> AdjustedResource:
+    runs, waiting = changed_runs(connection, resource, rows)
+    states = Counter(row.state for row in rows if row.resource == resource)
+    return AdjustedResource(
+        resource=resource,
+        lowered=sum(run.less > 0 for run in runs),
+        raised=sum(run.less < 0 for run in runs),
+        freed_hours=sum(run.freed_hours for run in runs),
+        ran_out=sum(run.ran_out for run in runs),
+        waiting=waiting,
+        undone=states[UNDONE],
+        refused=states[FAILED],
+    )
 
 
 Measure = Literal["memory_gib", "waiting_s", "failed_share"]

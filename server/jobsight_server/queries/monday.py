@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 from sqlalchemy import Connection, delete, func, insert, select
 
 from jobsight_server.accounting.runs import RUNNING
@@ -15,6 +14,7 @@ from jobsight_server.forecasts.record import Record
 from jobsight_server.forecasts.such_jobs import last_runs
 from jobsight_server.profiler.totals import COLUMNS
 from jobsight_server.queries.changed_use import LEARNED, Histogram, changed_applications
+from jobsight_server.queries.intervals import over_users
 from jobsight_server.queries.node_states import Machines, NodeName, seen_at, status
 from jobsight_server.queries.savings import Days, saved_amounts, stored_days, sums_of_all, widened
 from jobsight_server.queries.trust import of_clusters
@@ -88,6 +88,7 @@ class _Site:
     now: float
     processors: float
     gib: float
+    assumed: bool
     days: Days | None
     weeks: float
 
@@ -98,14 +99,19 @@ class _Site:
         return [(row[0], row[1], list(row[2:])) for row in sums_of_all(self.connection, metric, self.days, level)]
 
 
-def _site(connection: Connection, now: float) -> _Site:
+def mean_node(connection: Connection) -> tuple[float, float, bool]:
+    """Return processors and GiB of the mean node with an agent, and whether both are assumed for lack of one."""
     cpus, memory = connection.execute(select(func.avg(nodes.c.cpus), func.avg(nodes.c.memory_total_bytes))).one()
-    processors, gib = _ASSUMED if not (cpus and memory) else (float(cpus), float(memory) / 2**30)
+    return (*_ASSUMED, True) if not (cpus and memory) else (float(cpus), float(memory) / 2**30, False)
+
+
+def _site(connection: Connection, now: float) -> _Site:
+    node = mean_node(connection)
     stored = stored_days(connection)
     if stored is None:
-        return _Site(connection, now, processors, gib, None, 1.0)
+        return _Site(connection, now, *node, None, 1.0)
     days = Days(max(stored.first, stored.last - _SPAN_DAYS + 1), stored.last)
-    return _Site(connection, now, processors, gib, widened(days, stored), (days.last - days.first + 1) / 7.0)
+    return _Site(connection, now, *node, widened(days, stored), (days.last - days.first + 1) / 7.0)
 
 
 def monday(
@@ -125,8 +131,7 @@ def monday(
     shown, muted = [each for each in found if each.key not in mutes], [each for each in found if each.key in mutes]
     for each in muted:
         each.muted_until, each.muted_reason = mutes[each.key].until, mutes[each.key].reason
-    assumed = (site.processors, site.gib) == _ASSUMED
-    return Monday(now, shown[:SHOWN], len(shown[SHOWN:]), muted, site.processors, site.gib, assumed)
+    return Monday(now, shown[:SHOWN], len(shown[SHOWN:]), muted, site.processors, site.gib, site.assumed)
 
 
 def mute(connection: Connection, key: str, until: float, reason: str) -> None:
@@ -145,16 +150,17 @@ def _gains(site: _Site, adjusted: Collection[str], rows: list[_Row]) -> Iterator
     for cluster, users in of_cluster.items():
         dearest = sorted(users, key=lambda row: row[2][bound] - row[2][held])[:_LISTED]
         most = [(user, saved_amounts(sums, "memory")) for _, user, sums in dearest]
-        hours = np.array([of["freed_hours"] for _, of in most]) / site.weeks / site.gib
-        if hours.sum() < _WORTH_HOURS:
+        freed = over_users(of["freed_hours"] / site.weeks / site.gib for _, of in most)
+        if freed.amount < _WORTH_HOURS:
             continue
-        drawn = np.random.default_rng(1).choice(hours, (1000, len(hours))).sum(axis=1)
-        number, low, high = (_nodes(each) for each in (hours.sum(), *np.quantile(drawn, (0.05, 0.95))))
+        between = "too few users for an interval"
+        if freed.low is not None and freed.high is not None:
+            between = f"{_nodes(freed.low)} to {_nodes(freed.high)} (90 %)"
         kills = sum(of["would_run_out"] for _, of in most) / site.weeks
         new = sum(max(0, of["would_run_out"] - of["ran_out"]) for _, of in most) / site.weeks
         text = (
-            f"Lower memory for {_many(len(most), 'user')} of {cluster}: {number} nodes, {low} to {high} (90 %); "
-            f"{kills:.1f} jobs a week would run out, {new:.1f} of them new."
+            f"Lower memory for {_many(len(most), 'user')} of {cluster}: {_nodes(freed.amount)} nodes, "
+            f"{between}; {kills:.1f} jobs a week would run out, {new:.1f} of them new."
         )
         action = "Paste these lines into the settings file: jobsight adjust shows the changes, --apply makes them."
         settings: str | None = f'[[adjust]]\ncluster = "{cluster}"\nusers_share = 0.1\nmemory = true'
@@ -164,7 +170,7 @@ def _gains(site: _Site, adjusted: Collection[str], rows: list[_Row]) -> Iterator
             Evidence("user", cluster, user, f"{of['freed_hours'] / site.weeks:,.0f} GiB-hours a week to free")
             for user, of in most
         ]
-        yield Finding(f"gain {cluster}", "gain", text, action, float(hours.sum()), evidence, settings=settings)
+        yield Finding(f"gain {cluster}", "gain", text, action, freed.amount, evidence, settings=settings)
 
 
 def _idle(site: _Site) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.decision import ASKED_FOR, Enough, Resource, count_enough
 from jobsight_server.forecasts.record import Asked, Record, Share
 from jobsight_server.profiler.totals import COLUMNS
+from jobsight_server.queries.intervals import Freed, over_users
 from jobsight_server.queries.rejected import REJECTIONS, rejections
 from jobsight_server.queries.savings import (
     Asking,
@@ -37,10 +38,6 @@ LOOKED_AT = 30
 """Rows to look at: those whose applications have not run lately have no line to show."""
 BEHIND = 3
 """Similar jobs to name under each line."""
-LEVEL = 0.9
-FEWEST_USERS = 5
-"""Fewer users give no interval, as in trials."""
-_RESAMPLES = 2000
 _GIB = 2.0**30
 _DAY_HOURS = 24.0
 
@@ -55,28 +52,6 @@ _USERS_OF_APPLICATION = (
     "AND s.period = 'month' AND g.cluster = ? AND g.application = ? GROUP BY 1, 2"
 )
 _NOT_ENDED = "SELECT state, sum(n) FROM job_counts WHERE state <> 'ended' GROUP BY state ORDER BY state"
-
-
-class Freed(Record):
-    """An amount over all ``users`` with counted jobs, and the ends of its interval, null with fewer than five users.
-
-    ``low`` and ``high``: 5 % and 95 % of the amounts of users drawn at random, with replacement.
-    """
-
-    users: int
-    amount: float
-    low: float | None
-    high: float | None
-
-    def times(self, factor: float) -> Freed:
-        """Return the same in another unit."""
-        low, high = (None if end is None else end * factor for end in (self.low, self.high))
-        return Freed(self.users, self.amount * factor, low, high)
-
-    def negative(self) -> Freed:
-        """Return what was taken instead of freed."""
-        found = self.times(-1.0)
-        return Freed(found.users, found.amount, found.high, found.low)
 
 
 class SimilarJob(Record):
@@ -186,17 +161,6 @@ def report(
         known_today=_known_today(asking, [each.advice for each in (*of_users, *of_applications)]),
         excluded=_excluded(connection, users),
     )
-
-
-def over_users(amounts: Iterable[float]) -> Freed:
-    """Return the sum over users with its interval (percentile bootstrap), the same in every run."""
-    each = np.array(list(amounts), dtype=np.float64)
-    if len(each) < FEWEST_USERS:
-        return Freed(len(each), float(each.sum()), None, None)
-    random = np.random.default_rng(0)
-    sums = [random.choice(each, len(each)).sum() for _ in range(_RESAMPLES)]
-    low, high = np.quantile(sums, ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0))
-    return Freed(len(each), float(each.sum()), float(low), float(high))
 
 
 def _listed(connection: Connection, asking: Asking, days: Days, by: str, metric: str) -> WasteList:

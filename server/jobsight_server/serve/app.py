@@ -23,6 +23,7 @@ from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.systems.listed import SYSTEMS
 from jobsight_server.web import (
     advice,
+    brought,
     efficiency,
     find,
     health,
@@ -49,6 +50,7 @@ OF_SYSTEMS = tuple(import_module(f"{system.package}.pages") for system in SYSTEM
 NOUNS_WITH_PAGES: tuple[ModuleType, ...] = (
     now,
     waste,
+    brought,
     trust,
     users,
     jobs,

@@ -11,7 +11,8 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server import web
 from jobsight_server.accounting.amounts import memory_text
 from jobsight_server.advice.words import how_many
-from jobsight_server.queries.report import Freed, Gain, Report
+from jobsight_server.queries.intervals import Freed
+from jobsight_server.queries.report import Gain, Report
 from jobsight_server.web.kit.units import FILTERS, FOR_TEMPLATES, count, hours, many, percent, resource_value
 
 UNITS = {"memory": "GiB-hours", "processors": "processor-hours", "runtime": "processor-hours", "gpus": "GPU-hours"}

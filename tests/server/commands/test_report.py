@@ -19,7 +19,7 @@ from tests import make
 from tests.server.test_walks import RECORD
 
 from jobsight_server.cli import main
-from jobsight_server.queries.report import over_users
+from jobsight_server.queries.intervals import over_users
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import Settings
 from jobsight_server.web.kit.units import count, hours, many, percent

@@ -75,6 +75,7 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/now", None, 200
     yield "get", f"{api}/monday", None, 200
     yield "get", f"{api}/waste", None, 200
+    yield "get", f"{api}/brought?node_hour=0.9&cluster=alpha", None, 200
     yield "get", f"{api}/waste?by=account&cluster=alpha&range=1y&sort=memory_improved&order=asc&limit=3", None, 200
     yield "get", f"{api}/rejected", None, 200
     submitted = {"cluster": "alpha", "user": HOSTILE, "memory_bytes": "4gb"}

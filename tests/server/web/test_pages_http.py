@@ -24,7 +24,7 @@ from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import count_all
 from jobsight_server.web.kit.pages import job_url, node_url, user_url
 
-PATHS = ("/", "/waste", "/trust", "/users", "/jobs", "/nodes", "/now", "/network")
+PATHS = ("/", "/waste", "/brought", "/trust", "/users", "/jobs", "/nodes", "/now", "/network")
 
 # What an accounting file can hold in UTF-8; NUL ends the address of a request.
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=40)

@@ -1,4 +1,4 @@
-"""Sixteen questions of administrators and users, answered within two clicks from the start page and as SQL does."""
+"""Seventeen questions of administrators and users, answered within two clicks from the start page and as SQL does."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_every_question_of_the_document_is_asked(planted: FlaskClient) -> None:
     lines = DOCUMENT.read_text().splitlines()
     rows = [line.split("|")[1].strip() for line in lines if line.endswith((" 0 |", " 1 |", " 2 |"))]
     assert sorted(rows) == sorted(re.findall(r'"([^"\n]+\?)"[,)]', Path(__file__).read_text()))
-    assert len(rows) == 16
+    assert len(rows) == 17
 
 
 @pytest.mark.parametrize(
@@ -131,6 +131,18 @@ def test_who_wastes_most(ask: Ask, sql: Sql, question: str, link: str | None, wh
     ((user, hours),) = sql(WASTED.format(what=what))
     assert walk.answer.removeprefix("Limits of ").startswith(f"{user} ")
     assert number_after(words, walk.answer) == pytest.approx(hours, rel=0.01)
+
+
+def test_what_it_brought(ask: Ask, sql: Sql) -> None:
+    walk = ask("What did it bring?")
+    walk.click("Brought")
+    held = """
+        SELECT sum(requested_memory_bytes / 1073741824.0 * ("end" - start)) / 3600 / 64 FROM jobs
+        WHERE profiled AND "end" >= (SELECT max("end") FROM jobs) - 53 * 86400
+    """
+    ((hours,),) = sql(held)
+    assert walk.answer.startswith("Nothing was adjusted yet. Recommended requests would have freed ")
+    assert f" of {FORMATS['hours'](hours)} node-hours in 8 weeks. Next: Monday " in walk.answer
 
 
 def test_who_improved(ask: Ask) -> None:

@@ -1,0 +1,228 @@
+"""What changed requests brought: node-hours freed by week, before and since changes began, failures, adoption."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Table, func, select
+
+from jobsight_server.adjust.ledger import DONE
+from jobsight_server.forecasts.record import Record
+from jobsight_server.profiler.kept_sums import as_date, week_of
+from jobsight_server.queries.changes import TrialReport, changed_runs, changes_made, trial_report
+from jobsight_server.queries.intervals import Freed, over_users_each
+from jobsight_server.queries.monday import mean_node
+from jobsight_server.queries.savings import stored_days
+from jobsight_server.storage.engine import fetch
+from jobsight_server.storage.event_counts import DAY_S, day_of
+from jobsight_server.storage.schema import adjustments, trial_jobs
+
+WEEKS = 8
+NEAR = 1.1
+"""A user whose requests hold at most this many times what was recommended asks for it."""
+LISTED = 15
+_CHANGED_BEFORE_DAYS = 30
+"""How long before the first week a job of it may have been changed."""
+_COUNTED = ("jobs", "requested", "reserved", "request_held", "bound_held", "request_failures")
+_BY_WEEK = (
+    "WITH by_group AS (SELECT group_id, (first_day + 3) / 7 AS week, "
+    f"{', '.join(f'CAST(sum({name}) AS DOUBLE PRECISION) AS {name}' for name in _COUNTED)} FROM savings "
+    "WHERE metric = 'memory' AND level = 'user' AND period = 'day' AND first_day BETWEEN ? AND ? GROUP BY 1, 2) "
+    f'SELECT g.cluster, g."user", week, {", ".join(_COUNTED)} '
+    "FROM by_group JOIN savings_groups g ON g.id = by_group.group_id WHERE jobs > 0"
+)
+_COLUMNS = ("jobs", "held", "reserved", "possible", "ran_out", "freed", "lowered", "lowered_ran_out")
+"""Summed by user and week: numbers of jobs, and node-hours."""
+_GIB_HOURS = dict.fromkeys(("held", "reserved", "possible"), 2.0**30 * 3600.0) | {"freed": 1.0}
+"""The amounts, and what a GiB-hour is in their unit."""
+
+Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
+Began = Literal["adjust", "trial"]
+_Amounts = NDArray[np.float64]
+
+
+class Figures(Record):
+    """Jobs that ended in ``weeks`` weeks; amounts are node-hours.
+
+    ``held``: what users requested for the ``jobs`` with an exact use and a recommendation. ``freed``: what changed jobs
+    held less than their users requested. ``possible``: what recommended requests would have freed. ``money`` and
+    ``possible_money``: the same at the price of a node-hour, null without one. Of the ``lowered`` jobs
+    ``lowered_ran_out`` ran out of memory; ``ran_out`` jobs needed more than their users' own requests. ``adopters`` of
+    the ``users`` with jobs requested at most 1.1 times what was recommended, over all of these jobs.
+    """
+
+    weeks: int
+    jobs: int
+    held: float
+    freed: Freed
+    possible: Freed
+    money: Freed | None
+    possible_money: Freed | None
+    lowered: int
+    lowered_ran_out: int
+    ran_out: int
+    users: int
+    adopters: int
+
+
+class Week(Record):
+    """The week from this Monday on; ``since``: changes had begun by its end."""
+
+    first_day: Date
+    since: bool
+    figures: Figures
+
+
+class Adoption(Record):
+    """A user: node-hours freed and possible, and how many times what was recommended the requests held before and since
+    changes began; null without counted jobs then."""
+
+    cluster: str
+    user: str
+    freed: float
+    possible: float
+    asked_before: float | None
+    asked_since: float | None
+
+
+class Brought(Record):
+    """The newest eight weeks with counted jobs. ``began``: when the first job was changed by `jobsight adjust`, or was
+    assigned in a trial; null where neither happened. The week in which it began counts as ``since``.
+
+    A node-hour is that of ``node_gib`` GiB for an hour: the mean of the nodes with agents, else ``assumed``.
+    ``adoption``: the users with most to free or freed. ``trial``: the latest one.
+    """
+
+    cluster: str | None
+    node_hour: float | None
+    node_gib: float
+    assumed: bool
+    began: float | None
+    began_by: Began | None
+    before: Figures | None
+    since: Figures | None
+    weeks: list[Week]
+    adoption: list[Adoption]
+    trial: TrialReport | None
+
+
+def brought(connection: Connection, cluster: str | None, node_hour: float | None) -> Brought:
+    """Return the figures of one cluster, or of all; ``node_hour``: the price of a node for an hour."""
+    *_, gib, assumed = mean_node(connection)
+    began, began_by, seed = _began(connection, cluster)
+    stored = stored_days(connection)
+    mondays: list[int] = []
+    if stored is not None:
+        last = week_of(stored.last)
+        mondays = list(range(max(week_of(stored.first), last - 7 * (WEEKS - 1)), last + 1, 7))
+    users, sums = _read(connection, cluster, mondays, gib)
+    is_since = np.array([began is not None and (monday + 7) * DAY_S > began for monday in mondays], dtype=bool)
+    numbers = np.arange(len(mondays))
+    before, since = numbers[~is_since], numbers[is_since]
+    *of_weeks, of_before, of_since = _figures(sums, [*numbers[:, None], before, since], node_hour)
+    return Brought(
+        cluster=cluster,
+        node_hour=node_hour,
+        node_gib=gib,
+        assumed=assumed,
+        began=began,
+        began_by=began_by,
+        before=of_before if before.size else None,
+        since=of_since if since.size else None,
+        weeks=[
+            Week(as_date(monday).isoformat(), bool(side), of)
+            for monday, side, of in zip(mondays, is_since, of_weeks, strict=True)
+        ],
+        adoption=_adoption(users, sums, before, since),
+        trial=None if seed is None else trial_report(connection, seed, cluster),
+    )
+
+
+def _began(connection: Connection, cluster: str | None) -> tuple[float | None, Began | None, str | None]:
+    """Return when changes began, and by what, and the seed of the latest trial."""
+
+    def of(table: Table) -> list[Any]:
+        return [] if cluster is None else [table.c.cluster == cluster]
+
+    trials = select(func.min(trial_jobs.c.assigned), func.max(trial_jobs.c.id)).where(*of(trial_jobs))
+    assigned, latest = connection.execute(trials).one()
+    changed = connection.scalar(
+        select(func.min(adjustments.c.begun)).where(adjustments.c.state == DONE, *of(adjustments))
+    )
+    seed = connection.scalar(select(trial_jobs.c.seed).where(trial_jobs.c.id == latest))
+    if assigned is not None and (changed is None or assigned <= changed):
+        return assigned, "trial", seed
+    return changed, None if changed is None else "adjust", seed
+
+
+def _read(
+    connection: Connection, cluster: str | None, mondays: list[int], gib: float
+) -> tuple[list[tuple[str, str]], _Amounts]:
+    """Return the users with counted or changed jobs, and their sums: by column, user and week."""
+    if not mondays:
+        return [], np.zeros((len(_COLUMNS), 0, 0))
+    first, last = mondays[0], mondays[-1] + 6
+    found: dict[tuple[str, str], _Amounts] = defaultdict(lambda: np.zeros((len(_COLUMNS), len(mondays))))
+    for of_cluster, user, week, jobs, requested, reserved, held, bound_held, ran_out in fetch(
+        connection, _BY_WEEK, (first, last)
+    ):
+        if cluster in (None, of_cluster):
+            amounts = (jobs, requested, reserved, held - bound_held, ran_out)
+            found[of_cluster, user][:5, week - (first + 3) // 7] = amounts
+    changes = changes_made(connection, (first - _CHANGED_BEFORE_DAYS) * DAY_S, cluster)
+    runs, _ = changed_runs(connection, "memory", changes)
+    for run in runs:
+        if first <= day_of(run.end) <= last:
+            of_run = (run.freed_hours, run.less > 0, run.ran_out)
+            found[run.cluster, run.user][5:, (day_of(run.end) - first) // 7] += of_run
+    sums = np.array([*found.values()]).reshape(-1, len(_COLUMNS), len(mondays)).transpose(1, 0, 2)
+    units = np.array([gib * _GIB_HOURS.get(name, 1.0 / gib) for name in _COLUMNS])
+    return list(found), sums / units[:, None, None]
+
+
+def _figures(sums: _Amounts, spans: list[NDArray[np.int64]], node_hour: float | None) -> list[Figures]:
+    """Return the figures of some weeks each, all from the same drawn users."""
+    of_spans = np.stack([sums[:, :, span].sum(axis=2) for span in spans])
+    both = [_COLUMNS.index(name) for name in ("freed", "possible")]
+    freed = over_users_each(of_spans[:, both].reshape(2 * len(spans), -1))
+    figures = []
+    for number, span in enumerate(spans):
+        of = dict(zip(_COLUMNS, of_spans[number], strict=True))
+        counts: Any = {name: int(of[name].sum()) for name in ("jobs", "ran_out", "lowered", "lowered_ran_out")}
+        pair = freed[2 * number : 2 * number + 2]
+        money = [None if node_hour is None else each.times(node_hour) for each in pair]
+        asks = (of["jobs"] > 0) & (of["held"] <= NEAR * of["reserved"])
+        figures.append(
+            Figures(
+                weeks=len(span),
+                held=float(of["held"].sum()),
+                freed=pair[0],
+                possible=pair[1],
+                money=money[0],
+                possible_money=money[1],
+                users=int((of["jobs"] > 0).sum()),
+                adopters=int(asks.sum()),
+                **counts,
+            )
+        )
+    return figures
+
+
+def _adoption(
+    users: list[tuple[str, str]], sums: _Amounts, before: NDArray[np.int64], since: NDArray[np.int64]
+) -> list[Adoption]:
+    of = dict(zip(_COLUMNS, sums, strict=True))
+    freed, possible = of["freed"].sum(axis=1), of["possible"].sum(axis=1)
+    asked = [
+        [float(held / reserved) if reserved > 0 else None for held, reserved in zip(*pair, strict=True)]
+        for pair in ([of[name][:, span].sum(axis=1) for name in ("held", "reserved")] for span in (before, since))
+    ]
+    order = sorted(range(len(users)), key=lambda user: (-(freed[user] + possible[user]), users[user]))
+    return [
+        Adoption(*users[user], float(freed[user]), float(possible[user]), asked[0][user], asked[1][user])
+        for user in order[:LISTED]
+    ]

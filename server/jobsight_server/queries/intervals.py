@@ -1,0 +1,60 @@
+"""Sums over users with their intervals, by bootstrap: what would change if other users like these ran their jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from jobsight_server.forecasts.record import Record
+
+LEVEL = 0.9
+FEWEST_USERS = 5
+"""Fewer users give no interval, as in trials."""
+_RESAMPLES, _AT_ONCE = 2000, 100
+
+
+class Freed(Record):
+    """An amount over all ``users`` with counted jobs, and the ends of its interval, null with fewer than five users.
+
+    ``low`` and ``high``: 5 % and 95 % of the amounts of users drawn at random, with replacement.
+    """
+
+    users: int
+    amount: float
+    low: float | None
+    high: float | None
+
+    def times(self, factor: float) -> Freed:
+        """Return the same in another unit."""
+        low, high = (None if end is None else end * factor for end in (self.low, self.high))
+        return Freed(self.users, self.amount * factor, low, high)
+
+    def negative(self) -> Freed:
+        """Return what was taken instead of freed."""
+        found = self.times(-1.0)
+        return Freed(found.users, found.amount, found.high, found.low)
+
+
+def over_users(amounts: Iterable[float]) -> Freed:
+    """Return the sum over users with its interval (percentile bootstrap), the same in every run."""
+    return over_users_each([list(amounts)])[0]
+
+
+def over_users_each(amounts: ArrayLike) -> list[Freed]:
+    """Return the same for each row of ``amounts``, of which a column is a user: all rows share the drawn users."""
+    each = np.asarray(amounts, dtype=np.float64)
+    users, totals = each.shape[1], each.sum(axis=1).tolist()
+    if users < FEWEST_USERS:
+        return [Freed(users, total, None, None) for total in totals]
+    random = np.random.default_rng(0)
+    sums = np.concatenate([_times_drawn(random, users) @ each.T for _ in range(_RESAMPLES // _AT_ONCE)])
+    lows, highs = np.quantile(sums, ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0), axis=0).tolist()
+    return [Freed(users, *of) for of in zip(totals, lows, highs, strict=True)]
+
+
+def _times_drawn(random: np.random.Generator, users: int) -> NDArray[np.float64]:
+    """Return how often some resamples draw each user, a row for each resample."""
+    drawn = random.integers(0, users, (_AT_ONCE, users)) + users * np.arange(_AT_ONCE)[:, None]
+    return np.bincount(drawn.ravel(), minlength=_AT_ONCE * users).reshape(_AT_ONCE, users).astype(np.float64)
