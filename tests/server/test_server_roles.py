@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from sqlalchemy import Engine, insert, text
 from tests import make
 
 from jobsight_server.auth.tokens import create_token
-from jobsight_server.ingest.app import create_writer
+from jobsight_server.ingest.reception import Answer, Reception
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import load_settings
 from jobsight_server.storage.event_counts import read_event_counts
@@ -53,21 +55,23 @@ def test_a_writer_stores_its_own_clusters_only(engine: Engine) -> None:
         kept = {"received_at": NOW, "reason": "x", "bytes": len(body), "body": body, "retry": True}
         connection.execute(insert(quarantine).values(kept))
 
-    def writer(name: str) -> Any:
+    def writer(name: str) -> Reception:
         fence = take_over(engine, f"writer of {name}", lambda: None)
-        return create_writer(SETTINGS, engine, lambda: NOW, [fence], frozenset({name}))
+        return Reception(SETTINGS, engine, ThreadPoolExecutor(1), lambda: NOW, [fence], frozenset({name}))
 
     writers = [writer("alpha")]
 
-    def post(cluster: str) -> Any:
-        headers = {"Authorization": f"Bearer {token}"}
-        return writers[0].test_client().post(URL, json={**make.GOLDEN, "cluster": cluster}, headers=headers)
+    def post(cluster: str) -> Answer:
+        async def read(limit: int) -> bytes:
+            return make.batch(cluster=cluster)
+
+        return asyncio.run(writers[0].take(f"Bearer {token}", "", read))
 
     try:
-        assert post("alpha").status_code == 200
+        assert post("alpha").status == 200
         refused = post("beta")
-        assert refused.status_code == 403
-        assert "cluster 'beta' is collected by another server, this one collects alpha" in refused.json["error"]
+        assert refused.status == 403
+        assert "cluster 'beta' is collected by another server, this one collects alpha" in refused.content["error"]
 
         def handed_on() -> bool:
             with engine.connect() as connection:
@@ -84,10 +88,10 @@ def test_a_writer_stores_its_own_clusters_only(engine: Engine) -> None:
 
         wait_until(stored, 30, lambda: "the writer of beta did not store its batch")
         # A second writer of other clusters does not fence off the first.
-        assert post("alpha").json["status"] == "duplicate"
+        assert post("alpha").content["status"] == "duplicate"
     finally:
-        for app in writers:
-            app.extensions["committer"].close()
+        for reception in writers:
+            reception.committer.close()
     with engine.connect() as connection:
         assert read_event_counts(connection)["batches_rejected", "collected by another server"] == 1
 

@@ -52,15 +52,13 @@ class WsgiAnswer:
 class WsgiBridge:
     """The ASGI application that runs ``app``.
 
-    ``lane_of``: the threads by method, path and length of the body; None for the event loop itself. ``body_limit``: the
-    longest body. ``judges_length``: whether the application answers a longer body, which it gets
-    with its declared length but without its bytes.
+    ``lane_of``: the threads by method, path and length of the body; None for the event loop itself.
+    ``body_limit``: the longest body.
     """
 
     app: WSGIApplication
     lane_of: Callable[[str, str, int], Executor | None]
     body_limit: int
-    judges_length: bool = True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         environ = environ_of(scope)
@@ -85,7 +83,7 @@ class WsgiBridge:
                 if chunked and not cut:
                     environ["CONTENT_LENGTH"] = str(received)
                 length = received
-            if cut and not self.judges_length:
+            if cut:
                 answer = error_answer("413", f"the body has more than {limit} bytes")
             else:
                 environ["wsgi.input"] = body

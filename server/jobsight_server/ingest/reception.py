@@ -1,188 +1,142 @@
-"""Takes the body of ``POST /api/v1/samples``: authenticates, judges, stores, and answers once it is durable."""
+"""Takes the batches of ``POST /api/v1/samples``: authenticates, checks, stores, and answers once they are durable.
+
+It runs in the event loop. Look-ups in the database and the decoding of large batches have threads.
+"""
 
 from __future__ import annotations
 
-import json
+import asyncio
 import logging
-import math
 import time
-import zlib
-from collections.abc import Callable
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as FutureTimeout
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from flask import Response
 from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
 
-from jobsight_server.auth.tokens import AuthError, Token, TokenCache
+from jobsight_server.auth.tokens import AuthError, TokenCache
+from jobsight_server.ingest.checks import check_sender, check_times, judge_again, submission_of
 from jobsight_server.ingest.committer import GroupCommitter
-from jobsight_server.ingest.store import Refusal
-from jobsight_server.ingest.wire import (
-    Batch,
-    BatchOutcome,
-    RefusedBatchError,
-    Submission,
-    UnavailableError,
-    UnpackingBudget,
-    decode,
-    stated_length,
-    unpack,
-)
+from jobsight_server.ingest.retry import retry_next
+from jobsight_server.ingest.store import Refusal, SampleStore
+from jobsight_server.ingest.wire import BatchOutcome, RefusedBatchError, UnavailableError, stated_length
 from jobsight_server.settings import Settings
-from jobsight_server.storage.clusters import KnownClusters, listed
+from jobsight_server.storage.clusters import KnownClusters
+from jobsight_server.storage.late_batches import late_after
+from jobsight_server.storage.lock import Fence, take_over
+from jobsight_server.storage.outage import driver_outage, outage
 from jobsight_server.storage.seldom import Seldom
-
-_GZIP = b"\x1f\x8b"
-
-
-def judge(settings: Settings, body: bytes, encoding: str, now: float, permitted: Callable[[Batch], None]) -> Submission:
-    """Return the batch to store; ``permitted`` refuses one that its sender may not send."""
-    payload = unpack(body, encoding, settings.max_unpacked_bytes)
-    batch = decode(payload)
-    permitted(batch)
-    _check_times(batch, settings, now)
-    return Submission(batch, zlib.crc32(payload), now)
-
-
-def judge_again(settings: Settings, body: bytes, now: float, clusters: KnownClusters) -> Submission:
-    """Return the same for a body in quarantine; JSON cannot begin like gzip."""
-    encoding = "gzip" if body.startswith(_GZIP) else ""
-    return judge(settings, body, encoding, now, partial(_check_cluster, clusters))
-
-
-def check_sender(token: Token, clusters: KnownClusters, collected: frozenset[str] | None, batch: Batch) -> None:
-    """Refuse batches that the token does not allow, of undeclared clusters, and of clusters not ``collected`` here.
-
-    403 and not 422: the agent keeps the batch, which is stored once the token or the settings are corrected.
-    """
-    if not token.may_write(batch.cluster, batch.node):
-        raise RefusedBatchError(
-            403,
-            f"this token is for {token.scope}, the batch is of cluster {batch.cluster[:100]!r}, node "
-            f"{batch.node[:100]!r}: correct the agent's --cluster or --node, or give it a token of its own",
-            "not this token's cluster or node",
-            batch,
-        )
-    if collected is not None and batch.cluster not in collected:
-        raise RefusedBatchError(
-            403,
-            f"cluster {batch.cluster[:100]!r} is collected by another server, this one collects {listed(collected)}: "
-            "correct the agent's --server",
-            "collected by another server",
-            batch,
-        )
-    _check_cluster(clusters, batch)
-
-
-def _check_cluster(clusters: KnownClusters, batch: Batch) -> None:
-    if batch.cluster in clusters:
-        return
-    known = listed(clusters.all())
-    raise RefusedBatchError(
-        403,
-        f"cluster {batch.cluster[:100]!r} is not declared; declared: {known}. Correct the agent's --cluster, or "
-        "declare it on the server, with its accounting directory or in the setting clusters",
-        "cluster not declared",
-        batch,
-    )
-
-
-def _check_times(batch: Batch, settings: Settings, now: float) -> None:
-    first, last = batch.time[0], batch.time[-1]
-    if not (math.isfinite(last) and last <= now + settings.max_future_s):
-        ahead = last - now
-        raise RefusedBatchError(
-            422,
-            f"time {last:.3f} lies {ahead:.0f} s ahead of the server's clock; at most {settings.max_future_s:g} s "
-            "are allowed: set the node's clock",
-            "time in the future",
-            batch,
-        )
-    if first < now - settings.retention_days * 86400:
-        raise RefusedBatchError(
-            422,
-            f"time {first:.3f} is older than the retention of {settings.retention_days:g} days",
-            "too old",
-            batch,
-        )
-
 
 log = logging.getLogger(__name__)
 
 _COMMIT_TIMEOUT_S = 30.0
 _BUDGET_BYTES = 40 * 2**20  # for all batches being unpacked, decoded and committed
+_DECODED_FACTOR = 10  # a batch takes up to this many times its length: itself, and its numbers as objects
+_BODY_BYTES, _UNPACKED_BYTES = 64 * 1024, 128 * 1024  # decoding blocks the loop for a millisecond or two
 _LOGGED_S, _MOST_LOGGED = 60.0, 100  # a cluster and node whose batches are refused; lines within that time
 _EXAMPLE_S, _MOST_EXAMPLES = 3600.0, 20  # the same in the list of rejected data
 _SENDERS = ("agent",)
 
-Committing = Future[BatchOutcome]
+_Given = ParamSpec("_Given")
+_Found = TypeVar("_Found")
+
+
+class Answer(NamedTuple):
+    """The answer to a request: the JSON ``content`` of its body, and further headers."""
+
+    status: int
+    content: dict[str, Any]
+    headers: Mapping[str, str] = {}
+
+
+class MemoryBudget:
+    """Memory in bytes that batches may use at a time, granted in order of request."""
+
+    def __init__(self, total_bytes: int, patience_s: float = 10.0) -> None:
+        self._total = self._free = total_bytes
+        self._patience_s = patience_s
+        self._turn, self._freed = asyncio.Lock(), asyncio.Event()
+
+    @asynccontextmanager
+    async def batch(self, unpacked_bytes: int) -> AsyncIterator[None]:
+        """Reserve the memory for a batch of this length while the block runs; at most the whole budget.
+
+        Raises:
+            UnavailableError: it did not become free in time.
+        """
+        wanted = min(_DECODED_FACTOR * unpacked_bytes, self._total)
+        if self._turn.locked() or self._free < wanted:
+            try:
+                async with asyncio.timeout(self._patience_s), self._turn:
+                    while self._free < wanted:
+                        self._freed.clear()
+                        await self._freed.wait()
+            except TimeoutError as error:
+                why = f"other batches use all {self._total} bytes that unpacking may use; try again later"
+                raise UnavailableError(why, "overloaded") from error
+        self._free -= wanted
+        try:
+            yield
+        finally:
+            self._free += wanted
+            self._freed.set()
 
 
 class Reception:
-    """``take`` blocks until the answer is known. ``begin`` and ``conclude`` are its two halves for a caller that must
-    not wait; ``budget`` is the memory that both ways share."""
+    """Receives batches and stores them by its ``committer``, which must be closed.
+
+    ``fences``: those of the process with the writer's locks; without them, it takes over from any other writer.
+    ``collected``: the clusters collected here; None is all. ``lane``: the threads.
+    """
 
     def __init__(
         self,
         settings: Settings,
         engine: Engine,
-        committer: GroupCommitter,
-        clusters: KnownClusters,
+        lane: ThreadPoolExecutor,
         clock: Callable[[], float] = time.time,
+        fences: Sequence[Fence] = (),
         collected: frozenset[str] | None = None,
     ) -> None:
-        self.budget = UnpackingBudget(_BUDGET_BYTES)
-        self._clock = clock
-        self._settings, self._committer = settings, committer
+        guarded, fences = engine, fences or [take_over(engine, "writer", lambda: None)]
+        for fence in fences:
+            guarded = fence.guard(guarded)
+        late_s = late_after(settings.profile_grace_s)
+        store = SampleStore(guarded, settings.assumed_speed_bps, settings.quarantine_bytes, late_s, clock, collected)
+        clusters = KnownClusters(engine, settings.declared_clusters | (collected or frozenset()))
+        again = partial(retry_next, guarded, store, lambda it: judge_again(settings, it, clock(), clusters), collected)
+        self.committer = GroupCommitter(store, chores=(again, store.joiner.step), on_fault=fences[0].end)
+        self._settings, self._lane, self._clock = settings, lane, clock
         self._clusters, self._collected = clusters, collected
-        self._tokens = TokenCache(engine)
+        self._tokens, self._driver_error = TokenCache(engine), engine.dialect.loaded_dbapi.Error
+        self._budget = MemoryBudget(_BUDGET_BYTES)
         self._logged, self._listed_before = Seldom(_LOGGED_S, _MOST_LOGGED), Seldom(_EXAMPLE_S, _MOST_EXAMPLES)
 
-    def take(self, authorization: str | None, encoding: str, read: Callable[[int], bytes]) -> Response:
+    async def take(self, authorization: str, encoding: str, read: Callable[[int], Awaitable[bytes]]) -> Answer:
         """Return the answer to a body in this ``Content-Encoding``, in lower case; ``read`` returns the body, given the
         longest accepted."""
-        now = self._clock()
+        now, body = self._clock(), b""
         try:
-            token = self._tokens.authenticate(authorization, _SENDERS, now)
-        except AuthError as error:
-            self._committer.refuse(Refusal(str(error), "not authorised", now, 0, None))
-            return as_response(error.status, {"error": str(error)}, error.headers)
-        body = b""
-        try:
-            body = read(self._settings.max_body_bytes)
-            permitted = partial(check_sender, token, self._clusters, self._collected)
-            with self.budget.batch(stated_length(body, encoding, self._settings.max_unpacked_bytes)):
-                submission = judge(self._settings, body, encoding, now, permitted)
-                return self.conclude(submission, self._committer.submit(submission), body)
-        except RefusedBatchError as refused:
-            return self._refuse(refused, body, now)
-
-    def begin(self, authorization: str, encoding: str, body: bytes) -> tuple[Submission, Committing] | None:
-        """Submit the batch in ``body`` if it is valid and neither its sender nor its cluster needs a look-up; otherwise
-        do nothing and return None."""
-        now = self._clock()
-        token = self._tokens.cached(authorization, _SENDERS, now)
-        if token is None:
-            return None
-
-        def permitted(batch: Batch) -> None:
-            if not self._clusters.recalls(batch.cluster):
-                raise UnavailableError("its cluster must be looked up")
-            check_sender(token, self._clusters, self._collected, batch)
-
-        try:
-            submission = judge(self._settings, body, encoding, now, permitted)
-            return submission, self._committer.submit(submission)
-        except RefusedBatchError:
-            return None
-
-    def conclude(self, submission: Submission, committing: Committing, body: bytes) -> Response:
-        """Return the answer to a submitted batch, once it is durable or has failed."""
-        batch, now = submission.batch, submission.received_at
-        try:
-            outcome = _done(committing)
+            token = self._tokens.cached(authorization, _SENDERS, now)
+            if token is None:
+                token = await self._aside(self._tokens.authenticate, authorization, _SENDERS, now)
+            body = await read(self._settings.max_body_bytes)
+            limit = self._settings.max_unpacked_bytes
+            length = stated_length(body, encoding, limit)
+            async with self._budget.batch(length):
+                if len(body) <= _BODY_BYTES and 0 < length <= _UNPACKED_BYTES:
+                    submission = submission_of(body, encoding, limit, now)
+                else:
+                    submission = await self._aside(submission_of, body, encoding, limit, now)
+                batch, known = submission.batch, self._clusters.known
+                if batch.cluster not in known:
+                    known = await self._aside(self._clusters.all)
+                check_sender(batch, token, known, self._collected)
+                check_times(batch, self._settings, now)
+                outcome = await _done(self.committer.submit(submission))
             if outcome.status == "conflict":
                 raise RefusedBatchError(
                     422,
@@ -191,16 +145,37 @@ class Reception:
                     "conflict",
                     batch,
                 )
+        except AuthError as error:
+            self.committer.refuse(Refusal(str(error), "not authorised", now, 0, None))
+            return Answer(error.status, {"error": str(error)}, error.headers)
         except RefusedBatchError as refused:
-            return self._refuse(refused, body, now)
-        return as_response(200, outcome_content(outcome))
+            return await self._refuse(refused, body, now)
+        except (SQLAlchemyError, self._driver_error) as error:  # of a look-up
+            reason = outage(error) if isinstance(error, SQLAlchemyError) else driver_outage(error)
+            if reason is None:
+                raise
+            log.warning("a request was answered 503: %s", reason)
+            self.committer.report(reason)
+            return self._reject(UnavailableError(reason), now)
+        samples = {"samples": outcome.samples} if outcome.samples else {}
+        return Answer(200, {"status": outcome.status, **samples})
 
-    def reject(self, reason: str, label: str, now: float) -> Response:
+    def health(self) -> Answer:
+        """Return whether batches are stored now."""
+        trouble = self.committer.trouble
+        if trouble is None:
+            return Answer(200, {"status": "ok", "reason": None})
+        return Answer(503, {"status": "unavailable", "reason": trouble}, {"Retry-After": "5"})
+
+    async def _aside(self, function: Callable[_Given, _Found], *args: _Given.args, **kwargs: _Given.kwargs) -> _Found:
+        return await asyncio.get_running_loop().run_in_executor(self._lane, partial(function, *args, **kwargs))
+
+    def _reject(self, error: UnavailableError, now: float) -> Answer:
         """Answer that the batch should be sent again later: it is counted, not kept."""
-        self._committer.refuse(Refusal(reason, label, now, 0, None))
-        return as_response(503, {"error": reason}, {"Retry-After": "5"})
+        self.committer.refuse(Refusal(str(error), error.label, now, 0, None))
+        return Answer(503, {"error": str(error)}, {"Retry-After": "5"})
 
-    def _refuse(self, refused: RefusedBatchError, body: bytes, now: float) -> Response:
+    async def _refuse(self, refused: RefusedBatchError, body: bytes, now: float) -> Answer:
         """Answer only once the body is in quarantine: the agent will not send it again."""
         batch = refused.batch
         refusal = Refusal(
@@ -214,13 +189,13 @@ class Reception:
             self._is_example(refused, now),
         )
         try:
-            _done(self._committer.refuse(refusal))
+            await _done(self.committer.refuse(refusal))
         except UnavailableError as error:
-            return self.reject(str(error), error.label, now)
+            return self._reject(error, now)
         except RefusedBatchError:  # it cannot be kept either
-            self._committer.refuse(Refusal(str(refused), refused.label, now, len(body), None))
+            self.committer.refuse(Refusal(str(refused), refused.label, now, len(body), None))
         headers = {"Retry-After": "5"} if refused.status == 503 else {}
-        return as_response(refused.status, {"error": str(refused)}, headers)
+        return Answer(refused.status, {"error": str(refused)}, headers)
 
     def _is_example(self, refused: RefusedBatchError, now: float) -> bool:
         """Return whether to list a refusal without a body; log it; both seldom for each sender."""
@@ -234,19 +209,12 @@ class Reception:
         return self._listed_before.lets(sender, now)
 
 
-def outcome_content(outcome: BatchOutcome) -> dict[str, Any]:
-    """Return the answer to a batch that is stored, now or before."""
-    return {"status": outcome.status, **({"samples": outcome.samples} if outcome.samples else {})}
-
-
-def as_response(status: int, content: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
-    """Return ``content`` as JSON."""
-    return Response(json.dumps(content), status, headers, mimetype="application/json")
-
-
-def _done(committing: Committing) -> BatchOutcome:
+async def _done(committing: Future[BatchOutcome]) -> BatchOutcome:
     """Return the outcome, once it is durable."""
-    try:
-        return committing.result(timeout=_COMMIT_TIMEOUT_S)
-    except FutureTimeout as error:
-        raise UnavailableError(f"the batch was not written within {_COMMIT_TIMEOUT_S:g} s") from error
+    waiting = asyncio.wrap_future(committing)
+    # Not wait_for, which would cancel what the writer's thread is about to finish.
+    await asyncio.wait([waiting], timeout=_COMMIT_TIMEOUT_S)
+    if not waiting.done():
+        waiting.add_done_callback(lambda late: late.cancelled() or late.exception())  # one that is late has no reader
+        raise UnavailableError(f"the batch was not written within {_COMMIT_TIMEOUT_S:g} s")
+    return waiting.result()

@@ -8,12 +8,8 @@ clear which.
 from __future__ import annotations
 
 import operator
-import threading
-import time
 import zlib
-from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Literal
@@ -273,8 +269,6 @@ def _check_counter(name: str, interface: BatchInterface, column: list[int | None
 _TAKEN_BYTES = 16 * 1024
 _GIVEN_BYTES = 256 * 1024
 _SMALLEST_GZIP = 18
-_DECODED_FACTOR = 10
-"""A batch takes up to this many times its length: itself, and its numbers as objects."""
 
 _OF_JOBS = 6 * MAX_JOB_READINGS + 8 * MAX_JOBS + 10_000
 # As many as in a batch of the largest allowed shape, and some for punctuation in names.
@@ -283,58 +277,6 @@ _MOST_OF = {
     b":": 50_000 + 8 * MAX_JOBS,
     b"[": 20_000 + 6 * MAX_JOBS,
 }
-
-
-class UnpackingBudget:
-    """Memory in bytes that batches may use at a time, granted in order of request."""
-
-    def __init__(self, total_bytes: int, patience_s: float = 10.0) -> None:
-        self._total = self._free = total_bytes
-        self._patience_s = patience_s
-        self._changed = threading.Condition()
-        self._line: deque[object] = deque()
-
-    @contextmanager
-    def batch(self, unpacked_bytes: int) -> Iterator[None]:
-        """Reserve the memory for a batch of this length while the block runs; at most the whole budget.
-
-        Raises:
-            UnavailableError: it did not become free in time.
-        """
-        me, until, wanted = object(), time.monotonic() + self._patience_s, self._wanted(unpacked_bytes)
-        with self._changed:
-            self._line.append(me)
-            try:
-                while self._line[0] is not me or self._free < wanted:
-                    if not self._changed.wait(until - time.monotonic()) and time.monotonic() >= until:
-                        why = f"other batches use all {self._total} bytes that unpacking may use; try again later"
-                        raise UnavailableError(why, "overloaded")
-                self._free -= wanted
-            finally:
-                self._line.remove(me)
-                self._changed.notify_all()
-        try:
-            yield
-        finally:
-            self.give_back(unpacked_bytes)
-
-    def take_at_once(self, unpacked_bytes: int) -> bool:
-        """Reserve the memory for a batch of this length until ``give_back``, if nothing waits and it is free."""
-        wanted = self._wanted(unpacked_bytes)
-        with self._changed:
-            if self._line or self._free < wanted:
-                return False
-            self._free -= wanted
-            return True
-
-    def give_back(self, unpacked_bytes: int) -> None:
-        """End the reservation of ``take_at_once``."""
-        with self._changed:
-            self._free += self._wanted(unpacked_bytes)
-            self._changed.notify_all()
-
-    def _wanted(self, unpacked_bytes: int) -> int:
-        return min(_DECODED_FACTOR * unpacked_bytes, self._total)
 
 
 def stated_length(body: bytes, encoding: str, max_unpacked_bytes: int) -> int:

@@ -54,7 +54,7 @@ def _query_worker(settings: Settings, listeners: list[socket.socket], beat: Call
             return batches
         return asking if path == _READY else answering
 
-    bridge = WsgiBridge(app, lane_of, settings.max_body_bytes, judges_length=False)
+    bridge = WsgiBridge(app, lane_of, settings.max_body_bytes)
     front = Front(
         # A look-up in a file does not wait, unlike one on a database server.
         StoredPredictions(app, bridge, None if is_sqlite(write_engine) else answering),

@@ -206,7 +206,6 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     weekly_mail: WeeklyMail = WeeklyMail()
     sections: dict[str, dict[str, Any]] = {}
 
-    ingest_threads: int = 32  # batches that can wait for a common commit
     max_body_bytes: int = 4 * 2**20  # bytes of a batch, as sent
     max_unpacked_bytes: int = 16 * 2**20
     max_future_s: float = 300.0  # longest lead of a reading over the server's clock

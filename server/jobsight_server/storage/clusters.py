@@ -68,30 +68,29 @@ def chosen(given: str | None, known: Collection[str], what: str) -> str:
 
 
 class KnownClusters:
-    """The declared or stored clusters; those stored by another process are known within a second."""
+    """The declared or stored clusters; those stored by another process are known within a second.
+
+    ``known``: those found by the last query.
+    """
 
     def __init__(self, engine: Engine, declared: Collection[str]) -> None:
         self._engine = engine
         self._declared = frozenset(declared)
-        self._known = self._declared
+        self.known = self._declared
         self._read_at: float | None = None
         self._lock = threading.Lock()
 
     def __contains__(self, cluster: str) -> bool:
-        return cluster in self._known or cluster in self.all()
-
-    def recalls(self, cluster: str) -> bool:
-        """Return whether the cluster is known without a query."""
-        return cluster in self._known
+        return cluster in self.known or cluster in self.all()
 
     def all(self) -> frozenset[str]:
         """Return every known cluster; query the database again after a second."""
         with self._lock:
             if self._read_at is None or time.monotonic() - self._read_at >= _KEEP_S:
                 with self._engine.connect().execution_options(reading=True) as connection:
-                    self._known = self._declared | stored_clusters(connection)
+                    self.known = self._declared | stored_clusters(connection)
                 self._read_at = time.monotonic()
-            return self._known
+            return self.known
 
 
 def _distinct(connection: Connection, column: Column[str]) -> Iterator[str]:

@@ -30,7 +30,6 @@ class Running:
     """A front that serves in a thread of this process."""
 
     limits: Limits
-    judges_length: bool = False
     held: threading.Event = field(default_factory=threading.Event)
     recorded: dict[str, int] = field(default_factory=dict)
 
@@ -42,7 +41,6 @@ class Running:
             self._app,
             lambda method, path, length: self._lane if path.startswith("/slow") else None,
             BODY_LIMIT,
-            judges_length=self.judges_length,
         )
         self.front = Front(bridge, self.limits, 5, self.recorded.update)
         self._thread = threading.Thread(target=self.front.run, args=([listener],))

@@ -17,8 +17,8 @@ from sqlalchemy import Engine, text
 
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.front.addresses import listen
-from jobsight_server.ingest.app import create_writer
 from jobsight_server.ingest.committer import GroupCommitter
+from jobsight_server.ingest.reception import Reception
 from jobsight_server.ingest.wire import AgentReport, Batch, BatchMark
 from jobsight_server.serve.writer import writer_front
 from jobsight_server.settings import Settings
@@ -137,18 +137,18 @@ def serving(engine: Engine, clock: Callable[[], float] = lambda: NOW, **flags: A
         tokens = [create_token(connection, role, "test", 0.0)[1] for role in ("agent", "scheduler")]
     fixed: dict[str, Any] = {"database": "unused", "clusters": ("alpha",), "max_body_bytes": 100_000}
     settings = Settings(**fixed | {"max_unpacked_bytes": 1_000_000} | flags)
-    app = create_writer(settings, engine, clock=clock)
     lane, listener = ThreadPoolExecutor(8), listen("127.0.0.1:0", 128)
-    front = writer_front(app, settings, lane)
+    reception = Reception(settings, engine, lane, clock)
+    front = writer_front(reception, settings)
     thread = threading.Thread(target=front.run, args=([listener],))
     thread.start()
     try:
-        yield Writer(listener.getsockname()[1], engine, tokens[0], tokens[1], app.extensions["committer"], lane)
+        yield Writer(listener.getsockname()[1], engine, tokens[0], tokens[1], reception.committer, lane)
     finally:
         front.should_exit = True
         thread.join()
         lane.shutdown()
-        app.extensions["committer"].close()
+        reception.committer.close()
 
 
 @pytest.fixture
