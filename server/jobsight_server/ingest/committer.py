@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from typing import NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -27,10 +28,15 @@ _TICK_S = 1.0  # how long chores wait while nothing arrives
 _CHORES_S = 0.25  # and while batches arrive: looks after every group were a tenth of the writer's busy time
 _LARGEST_REFUSED_BYTES = 8 * 2**20  # bodies on their way into quarantine
 
-_Work = Submission | Refusal
-_Item = tuple[_Work, Future[BatchOutcome]] | threading.Event | None
 # Work between groups: returns whether there is more to do at once.
 Chore = Callable[[], bool]
+
+
+class _Item(NamedTuple):
+    """What waits in the queue; without ``work``, only for what is before it."""
+
+    work: Submission | Refusal | None
+    future: Future[BatchOutcome]
 
 
 class GroupCommitter:
@@ -86,9 +92,10 @@ class GroupCommitter:
         if refusal.body is None:
             with self._lock:
                 self._rejected[refusal.label] += 1
-            if refusal.example and self._open and self._waiting.qsize() < self._capacity:
-                self._waiting.put((refusal, Future()))
             done: Future[BatchOutcome] = Future()
+            if refusal.example and self._open and self._waiting.qsize() < self._capacity:
+                self._waiting.put(_Item(refusal, done))
+                done = Future()
             done.set_result(BatchOutcome("rejected"))
             return done
         size = len(refusal.body)
@@ -108,20 +115,19 @@ class GroupCommitter:
 
     def flush(self) -> None:
         """Wait until everything submitted before has been written, or has failed."""
-        written = threading.Event()
-        self._waiting.put(written)
-        written.wait()
+        self._put(None).result()
 
     def close(self) -> None:
         """Write the waiting batches and end the thread."""
-        self._waiting.put(None)
+        self._open = False
+        self._waiting.put(_Item(None, Future()))
         self._thread.join()
 
-    def _put(self, work: _Work) -> Future[BatchOutcome]:
+    def _put(self, work: Submission | Refusal | None) -> Future[BatchOutcome]:
         if not self._open:
             raise UnavailableError("the writer is shutting down; try again later")
         future: Future[BatchOutcome] = Future()
-        self._waiting.put((work, future))
+        self._waiting.put(_Item(work, future))
         return future
 
     def _let_go(self, size: int) -> None:
@@ -131,7 +137,7 @@ class GroupCommitter:
     def _run(self) -> None:
         try:
             more = True
-            while self._open:
+            while self._open or self._waiting.qsize():
                 more = self._round(more)
         finally:
             # Also if a fault of this program ends the thread: no request must wait in vain.
@@ -140,26 +146,22 @@ class GroupCommitter:
             self._open = False
             self.trouble = "the writer has ended"
             for item in self._gather(0.0, self._waiting.qsize()):
-                if isinstance(item, tuple):
-                    item[1].set_exception(UnavailableError("the writer is shutting down; try again later"))
-                elif item is not None:
-                    item.set()
+                item.future.set_exception(UnavailableError("the writer is shutting down; try again later"))
 
     def _round(self, more: bool) -> bool:
         """Commit a group, and do chores if there is ``more`` to do or it is time; return whether there is more."""
         items = self._gather(0.0 if more else _TICK_S, _LARGEST_GROUP)
-        work = [item for item in items if isinstance(item, tuple)]
+        work = [item for item in items if item.work is not None]
         self._many = len(work) > 1
         if self.trouble and not work and self._failed is not None:
-            work = [(self._failed, Future())]
+            work = [_Item(self._failed, Future())]
         self._commit(work)
-        self._open = None not in items
-        flushed = [item for item in items if isinstance(item, threading.Event)]
+        flushed = [item.future for item in items if item.work is None]
         if more or flushed or not work or time.monotonic() >= self._chores_at:
             more = self._open and not self.trouble and self._do_chores()
             self._chores_at = time.monotonic() + _CHORES_S
-        for event in flushed:
-            event.set()
+        for future in flushed:
+            future.set_result(BatchOutcome("flushed"))
         return more
 
     def _gather(self, patience_s: float, at_most: int) -> list[_Item]:
@@ -182,57 +184,43 @@ class GroupCommitter:
             self._in_trouble(error)
             return False
 
-    def _commit(self, work: Sequence[tuple[_Work, Future[BatchOutcome]]]) -> None:
+    def _commit(self, items: Sequence[_Item]) -> None:
         """Commit the group; if one batch may be at fault, each gets its own transaction."""
         try:
-            self._apply(work)
-            return
+            self._apply(items)
         except (FencedError, *CONTENT_ERRORS, SQLAlchemyError) as error:
-            if self._failed_by_database(error, work):
+            reason = self._in_trouble(error)
+            if reason is None and len(items) > 1:
+                for item in items:
+                    self._commit([item])
                 return
-        for pair in work:
-            try:
-                self._apply([pair])
-            except (FencedError, *CONTENT_ERRORS, SQLAlchemyError) as error:
-                if not self._failed_by_database(error, [pair]):
+            for work, future in items:
+                batch = work.batch if isinstance(work, Submission) else None
+                if reason is None:
                     log.error("a batch cannot be stored: %s: %s", type(error).__name__, _in_a_line(error))
-                    batch = pair[0].batch if isinstance(pair[0], Submission) else None
                     refused = RefusedBatchError(422, "a value in it cannot be stored", "cannot be stored", batch)
-                    pair[1].set_exception(refused)
+                    future.set_exception(refused)
+                    continue
+                if isinstance(work, Submission):
+                    self._failed = work
+                future.set_exception(UnavailableError(reason))
 
-    def _apply(self, work: Sequence[tuple[_Work, Future[BatchOutcome]]]) -> None:
+    def _apply(self, items: Sequence[_Item]) -> None:
         with self._lock:
             rejected, self._rejected = self._rejected, Counter()
-        if not (work or rejected or self.trouble):
+        if not (items or rejected or self.trouble):
             return
-        submissions = [(work, future) for work, future in work if isinstance(work, Submission)]
-        refusals = [(work, future) for work, future in work if isinstance(work, Refusal)]
-        written = False
         try:
-            outcomes = self._store.apply([s for s, _ in submissions], [r for r, _ in refusals], rejected)
-            written = True
-        finally:
-            if not written:
-                with self._lock:
-                    self._rejected += rejected
+            outcomes = self._store.apply([item.work for item in items if item.work is not None], rejected)
+        except BaseException:
+            with self._lock:
+                self._rejected += rejected
+            raise
         if self.trouble:
             log.info("batches are stored again")
         self.trouble, self._failed = None, None
-        for (_, future), outcome in zip(submissions, outcomes, strict=True):
-            future.set_result(outcome)
-        for _, future in refusals:
-            future.set_result(BatchOutcome("quarantined"))
-
-    def _failed_by_database(self, error: Exception, work: Sequence[tuple[_Work, Future[BatchOutcome]]]) -> bool:
-        """Fail all of ``work`` if the database is at fault, not the batches."""
-        reason = self._in_trouble(error)
-        if reason is None:
-            return False
-        for item, future in work:
-            if isinstance(item, Submission):
-                self._failed = item
-            future.set_exception(UnavailableError(reason))
-        return True
+        for item, outcome in zip(items, outcomes, strict=True):
+            item.future.set_result(outcome)
 
     def _in_trouble(self, error: Exception) -> str | None:
         if isinstance(error, FencedError):

@@ -49,44 +49,8 @@ class CachedNode:
     newest: int = -1
 
 
-class WriterCache:
-    """Filled from the database when empty; emptied when a transaction fails."""
-
-    def __init__(self) -> None:
-        self._nodes: dict[tuple[str, str], CachedNode] = {}
-
-    def node(self, connection: Connection, batch: Batch) -> CachedNode | None:
-        """Return the node from the cache or the database; None if it was never seen."""
-        key = (batch.cluster, batch.node)
-        known = self._nodes.get(key)
-        if known is None:
-            where = (nodes.c.cluster == batch.cluster) & (nodes.c.name == batch.node)
-            row = connection.execute(select(nodes).where(where)).mappings().first()
-            if row is None:
-                return None
-            known = self._nodes[key] = CachedNode(row["id"], dict(row))
-        return known
-
-    def create_node(self, connection: Connection, batch: Batch, received_at: float) -> CachedNode:
-        """Add a new node to the database and the cache."""
-        values: dict[str, Any] = {
-            **{name: getattr(batch, name) for name in ("cluster", "boot_id", "cpus", "memory_total_bytes")},
-            "name": batch.node,
-            "interfaces": "[]",
-            "agent": "{}",
-            "first_time": batch.time[0],
-            "last_time": batch.time[0],
-            "received_at": received_at,
-            **dict.fromkeys(("machine", "clock_skew_s", "two_hosts_at")),
-            **dict.fromkeys(("samples", "wraps", "resets", "boots", "missing"), 0),
-        }
-        node_id = connection.execute(insert(nodes).values(values).returning(nodes.c.id)).scalar_one()
-        node = self._nodes[batch.cluster, batch.node] = CachedNode(node_id, {"id": node_id, **values})
-        return node
-
-    def forget(self) -> None:
-        """Empty the cache, which may no longer agree with the database."""
-        self._nodes.clear()
+CachedNodes = dict[tuple[str, str], CachedNode]
+"""By cluster and name: those of which a batch came since the last transaction that failed."""
 
 
 def _node_row(node: CachedNode) -> tuple[Any, ...]:
@@ -139,12 +103,12 @@ class GroupWriter:
     def __init__(
         self,
         connection: Connection,
-        cache: WriterCache,
+        cached: CachedNodes,
         assumed_speed_bps: float,
         counts: Counter[tuple[str, str]],
     ) -> None:
         self._connection = connection
-        self._cache = cache
+        self._cached = cached
         self._assumed_speed_bps = assumed_speed_bps
         self._counts = counts
         self._rows: list[tuple[Any, ...]] = []
@@ -157,10 +121,7 @@ class GroupWriter:
     def add(self, submission: Submission) -> BatchOutcome:
         batch = submission.batch
         self._counts["batches_received", ""] += 1
-        node = self._cache.node(self._connection, batch)
-        is_new = node is None
-        if node is None:
-            node = self._cache.create_node(self._connection, batch, submission.received_at)
+        node = self._cached.get((batch.cluster, batch.node)) or self._node(batch, submission.received_at)
         self._enter(node, batch.boot_id)
         if batch.sequence <= node.newest:
             outcome = self._known(node, submission)
@@ -170,11 +131,9 @@ class GroupWriter:
                 return outcome
         if batch.boot_id != node.values["boot_id"]:
             self._look_for_two_hosts(submission, node)
-        late = not is_new and batch.time[0] <= node.values["last_time"]
+        self._counts["batches_late", ""] += batch.time[0] <= node.values["last_time"]
         for part in _parts(batch):
-            self._store(part, submission, node, is_new)
-            is_new = False
-        self._counts["batches_late", ""] += late
+            self._store(part, submission, node)
         self._counts["batches_stored", ""] += 1
         node.newest = max(batch.sequence, node.newest)
         self._spans.append((node.id, batch.time[0], batch.time[-1]))
@@ -184,6 +143,27 @@ class GroupWriter:
             columns = [GpuColumns(one.gpu, one.busy_percent, one.used_bytes, one.total_bytes) for one in batch.gpus]
             self._gpus.append((node.id, batch.time[0], batch.time[-1], pack_gpus(batch.time, columns)))
         return BatchOutcome("stored", len(batch.time))
+
+    def _node(self, batch: Batch, received_at: float) -> CachedNode:
+        """Return the node from the database, or a new one, and cache it."""
+        where = (nodes.c.cluster == batch.cluster) & (nodes.c.name == batch.node)
+        row = self._connection.execute(select(nodes).where(where)).mappings().first()
+        values = dict(row) if row else {
+            **{name: getattr(batch, name) for name in ("cluster", "boot_id", "cpus", "memory_total_bytes")},
+            "name": batch.node,
+            "interfaces": "[]",
+            "agent": "{}",
+            "first_time": batch.time[0],
+            "last_time": batch.time[0],
+            "received_at": received_at,
+            **dict.fromkeys(("machine", "clock_skew_s", "two_hosts_at")),
+            **dict.fromkeys(("samples", *EVENTS), 0),
+        }  # fmt: skip
+        if row is None:
+            new = self._connection.execute(insert(nodes).values(values).returning(nodes.c.id))
+            values |= {"id": new.scalar_one(), "last_time": -inf}  # its first batch is not late
+        node = self._cached[batch.cluster, batch.node] = CachedNode(values["id"], values)
+        return node
 
     def _enter(self, node: CachedNode, boot_id: str) -> None:
         """Keep the rows of this boot, and its largest stored sequence, with the node."""
@@ -219,10 +199,10 @@ class GroupWriter:
             node.boots[text] = new.scalar_one()
         return node.boots[text], text
 
-    def _store(self, batch: Batch, submission: Submission, node: CachedNode, is_new: bool) -> None:
+    def _store(self, batch: Batch, submission: Submission, node: CachedNode) -> None:
         """Store a batch, or a part of a long one."""
         boot, text = self._boot(node, batch)
-        late = not is_new and batch.time[0] <= node.values["last_time"]
+        late = batch.time[0] <= node.values["last_time"]
         new = self._without_stored(node.id, batch) if late else batch
         self._counts["samples_stored", ""] += len(new.time)
         self._counts["samples_overlapping", ""] += len(batch.time) - len(new.time)

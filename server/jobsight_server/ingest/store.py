@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from sqlalchemy import Connection, Engine, func, insert, select
 
-from jobsight_server.ingest.group_writer import GroupWriter, WriterCache
+from jobsight_server.ingest.group_writer import CachedNodes, GroupWriter
 from jobsight_server.ingest.joining import Joiner
 from jobsight_server.ingest.wire import BatchOutcome, Submission
 from jobsight_server.storage.event_counts import add_event_counts
@@ -36,38 +36,23 @@ class Refusal:
     example: bool = False
 
 
-def count_rejected(rejected: Mapping[str, int], counts: Counter[tuple[str, str]]) -> None:
-    """Count, by label, batches that are not kept."""
-    for label, count in rejected.items():
-        counts["batches_received", ""] += count
-        counts["batches_rejected", label] += count
-
-
-def write_refusal(connection: Connection, refusal: Refusal, counts: Counter[tuple[str, str]]) -> None:
-    """Write the rejected body, or count a batch without one; an example was counted before."""
-    if refusal.example:
-        _list(connection, refusal, b"")
-        return
-    if refusal.body is None:
-        count_rejected({refusal.label: 1}, counts)
-        return
-    if refusal.label != "conflict":  # a conflict was counted when it was found
-        counts["batches_received", ""] += 1
-        counts["batches_quarantined", ""] += 1
-    counts["quarantined_because", refusal.label] += 1
-    _list(connection, refusal, refusal.body)
-
-
-def _list(connection: Connection, refusal: Refusal, body: bytes) -> None:
+def _refuse(connection: Connection, refusal: Refusal, counts: Counter[tuple[str, str]]) -> BatchOutcome:
+    """Keep the rejected body, or list an example, which was counted before."""
+    if not refusal.example:
+        if refusal.label != "conflict":  # a conflict was counted when it was found
+            counts["batches_received", ""] += 1
+            counts["batches_quarantined", ""] += 1
+        counts["quarantined_because", refusal.label] += 1
     values = {
         "received_at": refusal.received_at,
         "cluster": refusal.cluster,
         "node": refusal.node,
         "reason": storable(refusal.reason),
-        "bytes": refusal.size if body else 0,
-        "body": body,
+        "bytes": refusal.size if refusal.body else 0,
+        "body": refusal.body or b"",
     }
     connection.execute(insert(quarantine).values(values))
+    return BatchOutcome("quarantined")
 
 
 def storable(reason: str) -> str:
@@ -95,7 +80,7 @@ def bound_quarantine(connection: Connection, budget_bytes: int, counts: Counter[
 
 
 class SampleStore:
-    """Applies groups of submissions and rejections; drops its cache when a transaction fails."""
+    """Applies groups of submissions and rejections; drops its cached nodes when a transaction fails."""
 
     def __init__(
         self,
@@ -115,35 +100,32 @@ class SampleStore:
         self._quarantine_bytes = quarantine_bytes
         self._late_s = late_s
         self._clock = clock
-        self._cache = WriterCache()
+        self._nodes: CachedNodes = {}
         self.joiner = Joiner(engine, clock, clusters)
 
     def apply(
-        self,
-        submissions: Sequence[Submission],
-        refusals: Sequence[Refusal] = (),
-        rejected: Mapping[str, int] = MappingProxyType({}),
+        self, work: Sequence[Submission | Refusal], rejected: Mapping[str, int] = MappingProxyType({})
     ) -> list[BatchOutcome]:
-        """Commit all of it or nothing; return one outcome per submission. ``rejected``: their number by label.
+        """Commit all of it or nothing; return one outcome for each. ``rejected``: by label, how many were not kept.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: the database failed; nothing was stored.
         """
         counts: Counter[tuple[str, str]] = Counter()
-        committed = False
+        for label, count in rejected.items():
+            counts["batches_received", ""] += count
+            counts["batches_rejected", label] += count
         try:
             with self._engine.begin() as connection:
-                group = GroupWriter(connection, self._cache, self._assumed_speed_bps, counts)
-                outcomes = [group.add(submission) for submission in submissions]
+                group = GroupWriter(connection, self._nodes, self._assumed_speed_bps, counts)
+                outcomes = [
+                    group.add(one) if isinstance(one, Submission) else _refuse(connection, one, counts) for one in work
+                ]
                 group.write(self._clock(), self._late_s)
-                for refusal in refusals:
-                    write_refusal(connection, refusal, counts)
-                if refusals:
+                if any(isinstance(one, Refusal) for one in work):
                     bound_quarantine(connection, self._quarantine_bytes, counts)
-                count_rejected(rejected, counts)
                 add_event_counts(connection, counts)
-            committed = True
-        finally:
-            if not committed:
-                self._cache.forget()
+        except BaseException:
+            self._nodes.clear()  # they may no longer agree with the database
+            raise
         return outcomes

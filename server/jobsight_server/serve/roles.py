@@ -29,7 +29,7 @@ _LOCK_S = 30.0  # roles of a killed server may still be ending
 
 
 def run_writer(settings: Settings, beat: Callable[[], None], clusters: Sequence[str]) -> None:
-    """Run ingest of ``clusters``, or of all if empty: one process, many threads that wait, one that writes."""
+    """Run ingest of ``clusters``, or of all if empty: one process, with a thread that writes."""
     from jobsight_server.serve.writer import serve_writer
 
     # In one order: two writers with common clusters must never wait for each other.
