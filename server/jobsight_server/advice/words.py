@@ -203,7 +203,7 @@ KEPT: dict[Kept, str] = {
     "one burst": "the similar jobs were submitted together",
     "other processors": "no similar job had as many processors",
     "forecast higher": "the forecast allows for a higher need",
-    "enough requested": "no similar job used more",
+    "enough requested": "at most one in 20 similar jobs needed more",
     "as requested": "similar jobs need as much",
 }
 

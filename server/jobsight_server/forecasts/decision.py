@@ -48,8 +48,8 @@ MANY = 20
 use: the next job may exceed it more often than forecast. Otherwise .930 would hold instead of .956 (eager)."""
 
 NEAR = 0.9
-"""Share of a time limit that a similar job must have reached for a longer limit; for more memory, it must have used
-more."""
+"""Share of a time limit that a job killed for time, or more than ``MAY_EXCEED`` of similar jobs, must have reached for
+a longer limit; for more memory, one must have used more."""
 
 MARGIN = 1.5
 HALF = 0.5
@@ -140,7 +140,7 @@ def decide(
     """Decide by the ``uses`` of similar jobs, the latest first, and the forecast ``need``, made when it is needed.
 
     The amount is a multiple of ``step`` and at most ``most``. A job of an unknown application, not ``is_named``, may
-    differ from all others of its user: its request, if any, is the better evidence.
+    differ from all others of its user: its request is the better evidence, unless the latest of them ran out of it.
     """
     asked, largest = requested or 0.0, max([use.amount for use in uses if not use.failed], default=0.0)
     failed = max([use.amount for use in uses if use.failed], default=0.0)
@@ -150,7 +150,11 @@ def decide(
 
     if not uses:
         return kept("not measured")
-    few = _too_few(uses, is_named=is_named, has_request=asked > 0.0)
+    if asked and not is_named:
+        if not uses[0].failed or uses[0].amount < NEAR * asked:
+            return kept("no application")
+        uses, largest, failed = uses[:1], 0.0, uses[0].amount
+    few = _too_few(uses, has_request=asked > 0.0)
     if few and asked and not failed and largest <= asked:
         return kept(few)
     need = need() if callable(need) else need
@@ -164,7 +168,9 @@ def decide(
         amount = _upheld(max(amount, least), need, uses[:LOOKED_AT], step)
         if len({use.burst for use in uses}) < MANY:
             amount = max(amount, min(asked, largest * (LONGEST if len(uses) < MANY else 1.0)))
-    is_too_little = max(largest, failed) >= NEAR * asked if resource == "runtime" else max(largest, least) > asked
+    near = sum(use.amount >= NEAR * asked for use in uses[:LOOKED_AT])
+    has_ended_near = failed >= NEAR * asked or near > MAY_EXCEED * min(len(uses), LOOKED_AT)
+    is_too_little = has_ended_near if resource == "runtime" else max(largest, least) > asked
     if amount > asked > 0.0 and not (is_too_little or need.by_facts):
         return kept("enough requested")
     rounded = min(_up(amount, step), most)
@@ -183,10 +189,8 @@ def decide(
     return Decision(rounded, enough, len(uses), steps=tuple((limit, count_enough([(uses, limit)])) for limit in limits))
 
 
-def _too_few(uses: Sequence[Use], *, is_named: bool, has_request: bool) -> Kept | None:
+def _too_few(uses: Sequence[Use], *, has_request: bool) -> Kept | None:
     """Return why these jobs cannot lower a request; None if they can."""
-    if has_request and not is_named:
-        return "no application"
     if len(uses) < LEAST_JOBS:
         return "few jobs"
     if len({use.burst for use in uses}) == 1:

@@ -143,8 +143,9 @@ def test_run_times_stay_near_the_longest(requested: float | None, uses: list[Use
     found = decide("runtime", requested, uses, need, STEP)
     if found.amount is not None:
         assert found.amount <= 1.25 * longest + STEP
-    if requested is not None and not failed and longest < 0.9 * requested:
-        assert found.amount is None or found.amount <= requested
+    if requested is not None and max(failed, default=0.0) < 0.9 * requested:
+        near = sum(use.amount >= 0.9 * requested for use in uses[:100])
+        assert near > 0.05 * len(uses[:100]) or found.amount is None or found.amount <= requested
 
 
 @given(resources, requests, evidence(), needs(), st.floats(10.0, 1000.0))

@@ -23,11 +23,14 @@ def test_a_burst_is_one_observation_however_many_jobs_it_has() -> None:
     assert decide("memory", 1000.0, single, need, 1.0).amount == 310.0
 
 
-def test_without_a_request_and_a_name_one_large_job_does_not_decide_for_all_others() -> None:
+def test_without_a_name_one_large_job_does_not_decide_for_all_others() -> None:
     uses = [Use(5000.0 if number == 60 else 300.0, number) for number in range(100)]
     need = Need(310.0, [(310.0, 0.97)])
     assert decide("memory", None, uses, need, 1.0, is_named=False).amount == 310.0
-    assert decide("memory", 6000.0, uses, need, 1.0, is_named=False).kept == "no application"
+    for resource, asked in (("memory", 6000.0), ("runtime", 1000.0), ("runtime", 320.0)):
+        assert decide(resource, asked, uses, need, 1.0, is_named=False).kept == "no application"
+    killed = [Use(1000.0, 101, failed=True), *uses]
+    assert decide("runtime", 1000.0, killed, need, 1.0, is_named=False).amount == 1250.0
 
 
 def test_jobs_of_many_more_or_fewer_processors_are_not_similar() -> None:
