@@ -46,7 +46,7 @@ from jobsight_server.web.kit.pages import job_url, node_url, user_url
 from jobsight_server.web.kit.routes import AppContext, Route, add_part, known_viewer, protect, register
 
 OF_SYSTEMS = tuple(import_module(f"{system.package}.pages") for system in SYSTEMS)
-"""Modules with ``ROUTES``, ``add_pages``, and ``make_part``, which makes the context of the system's views."""
+"""Modules with ``ROUTES``, ``add_pages``, ``menu``, and ``make_part``, which makes the context of its views."""
 NOUNS_WITH_PAGES: tuple[ModuleType, ...] = (
     now,
     waste,
@@ -101,6 +101,7 @@ def create_app(
     app.extensions["jobsight"] = here
     for pages in OF_SYSTEMS:
         add_part(app, pages.make_part(here))
+    app.extensions["jobsight_menus"] = [pages.menu for pages in OF_SYSTEMS]
     app.extensions["jobsight_routes"] = ROUTES
     register(app, ROUTES)
     app.jinja_loader = ChoiceLoader([PackageLoader(package) for package in _TEMPLATES])

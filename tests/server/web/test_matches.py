@@ -134,7 +134,12 @@ def test_the_pages_show_definitions_and_change_none(served: Any, admin: Any) -> 
     assert admin.put(f"{API}/objectives", json={"objectives": ["throughput", own]}).status_code == 200
     assert admin.put(f"{API}/policies", json={"policies": [rule]}).status_code == 200
     browser = served.person()
-    assert "throughput, then &lt;cheap&gt;" in browser.get("/matches").text
+    page = browser.get("/matches").text
+    assert ["throughput, then &lt;cheap&gt;" in page, ">Resources</a>" in page, ">Plan</a>" in page] == [
+        True,
+        True,
+        False,
+    ]
     shown = re.sub(r"\s+", " ", browser.get("/resources").text)
     assert ">prefer 0.5</th><td>compute</td>" in shown
     assert all(text in shown for text in ("&lt;b&gt;", "8 to 18"))

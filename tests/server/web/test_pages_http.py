@@ -40,6 +40,9 @@ def test_an_empty_site_has_pages_and_their_json(client: FlaskClient, path: str) 
     link = re.search(r'<link rel="alternate" type="application/json" href="([^"]+)">', page.text)
     assert link is not None
     assert isinstance(client.get(link[1].replace("&amp;", "&")).get_json(), dict)
+    menu = re.findall(r">(\w+)</(?:a|summary)>", page.text.partition('aria-label="Pages"')[2].partition("</nav>")[0])
+    assert menu == ["Monday", "Waste", "Brought", "Trust", "Users", "Jobs", "Now", "Nodes", "Network"], "no agents"
+    assert "Nodes up" not in page.text, "no row of zeros"
 
 
 def test_no_page_has_inline_script_or_style(client: FlaskClient) -> None:

@@ -20,6 +20,7 @@ from jobsight_server.web.kit.inputs import (
     integer_argument,
     name_argument,
 )
+from jobsight_server.web.kit.pages import Menu
 from jobsight_server.web.kit.parameters import NAME, Parameter, choice_of
 from jobsight_server.web.kit.routes import AppContext, Route, context, part
 
@@ -93,6 +94,10 @@ ROUTES = (RANK,)
 
 def add_pages(pages: Blueprint) -> None:
     """Add no page: machines are on the pages of nodes."""
+
+
+def menu(_: Connection) -> Menu:
+    return ()
 
 
 def make_part(here: AppContext) -> MachineRanker:

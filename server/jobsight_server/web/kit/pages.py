@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from flask import make_response, render_template, request, url_for
+from flask import current_app, make_response, render_template, request, url_for
+from sqlalchemy import Connection, exists, select
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response
 
 from jobsight_server.forecasts.record import Record
+from jobsight_server.storage.schema import nodes
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.routes import COOKIE, Route, context, known_viewer
+
+Menu = tuple[tuple[str, str, tuple[str, ...]], ...]
+"""Entries of the menu: endpoint, title, and the endpoints of the pages below it."""
 
 
 def page(
@@ -29,6 +35,10 @@ def page(
     if listing is not None:
         shown = {"listing": listing, "wanted": listing.wanted(), "asked": listing.asked(), **shown}
     clusters = sorted(context().clusters.all())
+    with context().read_engine.connect() as connection:
+        shown["has_agents"] = connection.scalar(select(exists().select_from(nodes)))
+        menus: list[Callable[[Connection], Menu]] = current_app.extensions["jobsight_menus"]
+        shown["scheduling"] = [entry for menu in menus for entry in menu(connection)]
     text = render_template(template, data=data, json_url=json_url(route), clusters=clusters, **shown)
     return make_response(text, status)
 
