@@ -1,4 +1,4 @@
-"""Writes the manual page and bash's completion in deploy/ from the help of each command.
+"""Writes the manual pages and bash's completion in deploy/ from the help of each command.
 
 python docs/manual.py
 """
@@ -9,22 +9,24 @@ import contextlib
 import io
 import os
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from jobsight_agent.cli import main as agent
 from jobsight_server.cli import COMMANDS, main
 
 _DEPLOY = Path(__file__).parents[1] / "deploy"
-PAGE, COMPLETION = _DEPLOY / "man/jobsight.1", _DEPLOY / "completions/jobsight"
+AGENT_COMMANDS = ("run", "job-start", "job-end", "status", "resend", "replay")
 _WIDTH = "78"
 
 
-def manual() -> str:
-    """Return the page as roff: the overview, then the help of each command."""
+def manual(name: str, what: str, program: Callable[[list[str]], int], commands: Iterable[str]) -> str:
+    """Return a page as roff: the overview, then the help of each command."""
     parts = [
-        '.TH JOBSIGHT 1 "" "" "Jobsight"',
-        ".SH NAME\njobsight \\- forecasts what a cluster job will need",
-        f".SH SYNOPSIS\n{_plain(_help())}",
-        *(f".SH {_escaped(f'jobsight {name}'.upper())}\n{_plain(_help(name))}" for name in COMMANDS),
+        f'.TH {_escaped(name.upper())} 1 "" "" "Jobsight"',
+        f".SH NAME\n{_escaped(name)} \\- {what}",
+        f".SH SYNOPSIS\n{_plain(_help(program))}",
+        *(f".SH {_escaped(f'{name} {of}'.upper())}\n{_plain(_help(program, of))}" for of in commands),
     ]
     return "\n".join(parts) + "\n"
 
@@ -37,7 +39,7 @@ def completion() -> str:
 
 def options(name: str) -> list[str]:
     """Return the options in a command's help, in order."""
-    return list(dict.fromkeys(re.findall(r"(?<![\w-])--[a-z][a-z-]*", _help(name))))
+    return list(dict.fromkeys(re.findall(r"(?<![\w-])--[a-z][a-z-]*", _help(main, name))))
 
 
 _BASH = """\
@@ -60,10 +62,10 @@ complete -o filenames -F _jobsight jobsight
 """
 
 
-def _help(*command: str) -> str:
+def _help(program: Callable[[list[str]], int], *command: str) -> str:
     found = io.StringIO()
     with contextlib.redirect_stdout(found), contextlib.suppress(SystemExit):
-        main([*command, "--help"])
+        program([*command, "--help"])
     return found.getvalue().rstrip()
 
 
@@ -79,6 +81,9 @@ def _escaped(text: str) -> str:
 
 if __name__ == "__main__":
     os.environ["COLUMNS"] = _WIDTH
-    for file, text in ((PAGE, manual()), (COMPLETION, completion())):
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(text)
+    for file, text in {
+        "man/jobsight.1": manual("jobsight", "forecasts what a cluster job will need", main, COMMANDS),
+        "man/jobsight-agent.1": manual("jobsight-agent", "measures a node for Jobsight", agent, AGENT_COMMANDS),
+        "completions/jobsight": completion(),
+    }.items():
+        (_DEPLOY / file).write_text(text)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from jobsight_agent.cli import main as agent
 from jobsight_server.cli import COMMANDS, main
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -25,15 +26,21 @@ def test_nobody_reads_on(arguments: list[str]) -> None:
     assert (done.returncode, done.stderr) == (141, "")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+AGENT = ("run", "job-start", "job-end", "status", "resend", "replay")
+
+
+@pytest.mark.parametrize("name", [*COMMANDS, *AGENT])
 def test_the_manual_page_and_the_completion_have_every_option(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """`python docs/manual.py` writes both."""
+    """`python docs/manual.py` writes them; the agent has no completion."""
+    program = "jobsight" if name in COMMANDS else "jobsight-agent"
     with pytest.raises(SystemExit):
-        main([name, "--help"])
+        (main if name in COMMANDS else agent)([name, "--help"])
     options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", capsys.readouterr().out))
-    page = (DEPLOY / "man/jobsight.1").read_text().replace("\\-", "-")
-    section = page.partition(f".SH JOBSIGHT {name.upper()}\n")[2].partition(".SH ")[0]
+    page = (DEPLOY / f"man/{program}.1").read_text().replace("\\-", "-")
+    section = page.partition(f".SH {program} {name}\n".upper())[2].partition(".SH ")[0]
     assert {option for option in options if option not in section} == set()
+    if name in AGENT:
+        return
     source = f"source {DEPLOY / 'completions/jobsight'}; COMP_WORDS=(jobsight {name} --) COMP_CWORD=2; _jobsight"
     done = subprocess.run(
         ["bash", "-c", f'{source}; printf "%s\\n" "${{COMPREPLY[@]}}"'], capture_output=True, text=True, timeout=60
