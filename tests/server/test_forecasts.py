@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from msgspec import to_builtins
-from sqlalchemy import Engine, event, insert, update
+from sqlalchemy import Engine, delete, event, insert, update
 
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS, metrics_of
@@ -21,7 +21,7 @@ from jobsight_server.accounting.amounts import memory_text
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, Prediction, rebuild
 from jobsight_server.forecasts.history import history
 from jobsight_server.forecasts.request import job_question
-from jobsight_server.storage.schema import jobs, profiles
+from jobsight_server.storage.schema import jobs, model_state, profiles
 
 STEPS = [200.0, 200.0, 800.0, 800.0, 800.0, 800.0, 800.0, 800.0]
 
@@ -46,9 +46,11 @@ def fill(engine: Engine, user: str, values: list[float], metric: str = "bandwidt
     rebuild(engine)
 
 
-def answers(engine: Engine, requests: Sequence[ForecastRequest]) -> list[Prediction]:
+def answers(
+    engine: Engine, requests: Sequence[ForecastRequest], reader: AnswerReader | None = None
+) -> list[Prediction]:
     with engine.connect() as connection:
-        return AnswerReader(engine, ForecastConfig()).answers(connection, requests)
+        return (reader or AnswerReader(engine, ForecastConfig())).answers(connection, requests)
 
 
 def test_an_answer_carries_all_five(engine: Engine) -> None:
@@ -101,6 +103,21 @@ def test_an_answer_carries_all_five(engine: Engine) -> None:
         "updated": 1007.0,
         "reason": None,
     }
+
+
+@pytest.mark.storage
+def test_a_reader_that_keeps_the_model_answers_as_one_that_reads_it(engine: Engine) -> None:
+    users = [f"u{number}" for number in range(3)]
+    asked = [ForecastRequest("alpha", job_question(user, "a"), "memory") for user in users]
+    keeps = AnswerReader(engine, ForecastConfig())
+    for round_ in range(3):
+        fill(engine, users[round_], [100.0 * 3**round_] * 5, "memory")
+        for request in asked * 2:
+            assert answers(engine, [request], keeps) == answers(engine, [request])
+    with engine.begin() as connection:  # as parts that have expired
+        connection.execute(delete(model_state).where(model_state.c.key.contains('"u2"')))
+    assert answers(engine, asked, keeps) == answers(engine, asked)
+    assert answers(engine, asked[2:], keeps)[0].level == "site"
 
 
 def test_an_unknown_user_has_no_history(engine: Engine) -> None:

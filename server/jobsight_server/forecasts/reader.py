@@ -1,8 +1,8 @@
 """Reads the stored model and answers questions: the only way from API, pages and commands to the model.
 
 A request about the user alone looks up, by primary key, the answer stored when the user's last job was learned, unless
-the configuration has changed. Others are computed from the few parts of the profile that they need; nothing is kept
-between requests.
+the configuration has changed. Others are computed from the few parts of the profile that they need; parts are kept
+between requests, and each is loaded again if what is stored has changed.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ from jobsight_server.storage.schema import model_state, pending_forecasts, serie
 # Computed together, from state read together.
 _COMPUTED_AT_ONCE = 2000
 
+_PARTS_KEPT = 2000  # for the next question, about 15 MB in each thread that computes
+
 _BY_METRIC = 'SELECT metric, answer FROM series WHERE cluster = ? AND "user" = ? AND metric = ?'
 _BY_USER = 'SELECT metric, answer FROM series WHERE cluster = ? AND "user" = ?'
 
@@ -48,8 +50,8 @@ class AnswerReader:
 
     def __init__(self, engine: Engine, config: ForecastConfig) -> None:
         self.config = config
-        self._engine = engine
         self._look_ups = LookUps(engine)
+        self._kept: list[KeptProfiles] = []
         self._by_metric, self._by_user = self._look_ups.statement(_BY_METRIC), self._look_ups.statement(_BY_USER)
 
     def stored_reply(self, cluster: str, user: str, metric: str | None) -> str | None:
@@ -148,7 +150,11 @@ class AnswerReader:
         self, connection: Connection, asked: Sequence[_Asked], stored: Mapping[SeriesKey, str]
     ) -> dict[_Asked, str]:
         questions = [(key.cluster, key.metric, question) for key, question, _ in asked]
-        usable = read_profiles(connection, self.config, questions)
+        try:
+            kept = self._kept.pop()  # another thread has others
+        except IndexError:
+            kept = {}
+        usable = read_profiles(connection, self.config, questions, kept)
         found = {}
         for key, question, moment in asked:
             profile, own = usable[key.cluster, key.metric], stored.get(key)
@@ -156,6 +162,8 @@ class AnswerReader:
                 found[key, question, moment] = no_answer(key.metric, self.config.coverage, RETRAINING, own)
             else:
                 found[key, question, moment] = computed_answer(profile, question, own, moment)
+        if sum(len(profile.parts) for profile in kept.values()) <= _PARTS_KEPT:
+            self._kept.append(kept)
         return found
 
 
@@ -226,39 +234,84 @@ class StateKey(NamedTuple):
 StateRow = tuple[str, str, str, int | None, bytes]
 """Cluster, metric, key, the last period in which it counts, state as MessagePack."""
 
+_Stored = tuple[bytes, int | None]
+"""State as MessagePack, and the last period in which it counts."""
+
 SeriesRow = tuple[str, str, str, int, str, str, float | None]
 """Cluster, user, metric, number of values, state as JSON, answer as JSON, end of the last job learned."""
 
 
+class KeptProfile(NamedTuple):
+    """A profile with some parts of the stored state, which are here as stored."""
+
+    profile: Profile
+    parts: dict[str, _Stored]
+
+
+KeptProfiles = dict[tuple[str, str], KeptProfile]
+"""By cluster and metric."""
+
+
 def read_state(connection: Connection, wanted: Iterable[StateKey]) -> dict[tuple[str, str], dict[str, Part]]:
     """Read stored state: (cluster, metric) -> key -> state, as ``Profile.load`` takes it."""
+    stored = _stored_state(connection, wanted).items()
+    return {
+        place: {key: Part(_unpacked(state), until) for key, (state, until) in parts.items()} for place, parts in stored
+    }
+
+
+def _stored_state(connection: Connection, wanted: Iterable[StateKey]) -> dict[tuple[str, str], dict[str, _Stored]]:
     asked = {(name.cluster, name.metric, short_key(name.key)): name.key for name in wanted}
-    found: dict[tuple[str, str], dict[str, Part]] = {}
-    for cluster, metric, key, state, until in fetch_by_keys(connection, _READ_STATE, list(asked)):
-        found.setdefault((cluster, metric), {})[asked[cluster, metric, key]] = Part(_unpacked(state), until)
+    found: dict[tuple[str, str], dict[str, _Stored]] = {}
+    for cluster, metric, key, *stored in fetch_by_keys(connection, _READ_STATE, list(asked)):
+        found.setdefault((cluster, metric), {})[asked[cluster, metric, key]] = tuple(stored)
     return found
 
 
 def read_profiles(
-    connection: Connection, config: ForecastConfig, asked: Iterable[tuple[str, str, Question]]
+    connection: Connection,
+    config: ForecastConfig,
+    asked: Iterable[tuple[str, str, Question]],
+    kept: KeptProfiles | None = None,
 ) -> dict[tuple[str, str], Profile | None]:
     """Return, by (cluster, metric), a profile with the state for these questions; None if the stored model is
-    outdated."""
+    outdated.
+
+    Of the profiles in ``kept``, which are added to, only those parts are loaded that have changed.
+    """
+    kept = {} if kept is None else kept
     questions = list(dict.fromkeys(asked))
-    places = dict.fromkeys((cluster, metric) for cluster, metric, _ in questions)
-    profiles = {(cluster, metric): config.profile(metric) for cluster, metric in places}
-    wanted = dict.fromkeys(
-        StateKey(cluster, metric, name)
-        for cluster, metric, question in questions
-        for name in profiles[cluster, metric].state_keys(question)
-    )
-    usable: dict[tuple[str, str], Profile | None] = dict(profiles)
-    for place, state in read_state(connection, wanted).items():
+    wanted: dict[tuple[str, str], dict[str, None]] = {}
+    for cluster, metric, question in questions:
+        place = cluster, metric
+        if place not in kept:
+            kept[place] = KeptProfile(config.profile(metric), {})
+        wanted.setdefault(place, {}).update(dict.fromkeys(kept[place].profile.state_keys(question)))
+    stored = _stored_state(connection, [StateKey(*place, key) for place, keys in wanted.items() for key in keys])
+    usable: dict[tuple[str, str], Profile | None] = {}
+    for place, keys in wanted.items():
+        found = stored.get(place, {})
+        if any(key in kept[place].parts for key in keys if key not in found):  # it has expired
+            kept[place] = KeptProfile(config.profile(place[1]), {})
         try:
-            profiles[place].load(state)
+            if _loads(kept[place], found):
+                kept[place] = KeptProfile(config.profile(place[1]), {})
+                _loads(kept[place], found)
+            usable[place] = kept[place].profile
         except ValueError:
+            del kept[place]
             usable[place] = None
     return usable
+
+
+def _loads(kept: KeptProfile, found: Mapping[str, _Stored]) -> bool:
+    """Load the parts that have changed; return whether a period has ended since others were loaded."""
+    period, had_parts = kept.profile.clock.period, bool(kept.parts)
+    changed = {key: stored for key, stored in found.items() if kept.parts.get(key) != stored}
+    if changed:
+        kept.profile.load({key: Part(_unpacked(state), until) for key, (state, until) in changed.items()})
+        kept.parts.update(changed)
+    return had_parts and kept.profile.clock.period != period
 
 
 def read_answers(connection: Connection, keys: Sequence[SeriesKey]) -> dict[SeriesKey, str]:
