@@ -24,7 +24,7 @@ from .conftest import Submission
 from .misbehaving import GARBAGE, closed_port, drip, hang, huge, serving, slack_s, with_body
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-SAYS = "Your last 14 similar jobs used at most 2151mb and ran at most 40 min. This job requests 64gb and 1 d."
+SAYS = "Your last 14 similar jobs used at most 2.10 GiB and ran at most 40 min. This job requests 64gb and 1 d."
 FILTER = runpy.run_path(str(DEPLOY / "torque" / "submit-filter"), run_name="filter")
 ASKED = {"select": "2:ncpus=2:mem=32gb", "walltime": "24:00:00"}
 

@@ -21,7 +21,7 @@ from .misbehaving import GARBAGE, closed_port, drip, hang, huge, serving, slack_
 SLURM = Path(__file__).parents[2] / "deploy" / "slurm"
 HARNESS = Path(__file__).parent / "slurm" / "harness.lua"
 LUA = shutil.which("lua5.1") or shutil.which("lua5.3") or shutil.which("lua5.4")
-SAYS = "Your last 14 similar jobs used at most 2151M and ran at most 40 min. This job requests 64G and 1 d."
+SAYS = "Your last 14 similar jobs used at most 2.10 GiB and ran at most 40 min. This job requests 64G and 1 d."
 
 
 def _missing() -> str | None:

@@ -17,7 +17,7 @@ from jobsight_predictor.metrics import METRICS, metrics_of
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.question import Question
 from jobsight_server import cli
-from jobsight_server.accounting.amounts import memory_text
+from jobsight_server.accounting.amounts import size_text
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, Prediction, rebuild
 from jobsight_server.forecasts.history import history
 from jobsight_server.forecasts.request import job_question
@@ -247,8 +247,9 @@ def test_the_command_says_first_what_to_do(
     assert "This job requests 64G" in text
     assert cli.main([*ask, "--json", "--per", "job", "--metric", "memory"]) == 0
     (answer,) = json.loads(capsys.readouterr().out)["predictions"]
-    row = next(line.split() for line in printed.splitlines() if line.startswith(" memory "))
-    assert row[1] == memory_text(answer["value"])
+    row = next(line.split("  ") for line in printed.splitlines() if line.startswith(" memory "))
+    row = [cell.strip() for cell in row if cell]
+    assert row[1] == size_text(answer["value"])
     assert text.startswith(f"Ask for {row[2]}")
     assert "bandwidth, CPU, run time: no history" in text
     for word in (" sure ", "exceeds", "runner-up", "mode-", "per processor"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from datetime import datetime
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 
 MIB = 2**20
 _NUMBER = r"[0-9]{1,30}(\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?"
@@ -28,6 +28,7 @@ _span = re.compile(_SPAN).fullmatch
 _SPANS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _POWERS = {unit: 1024.0**power for power, unit in enumerate("kmgtpe", 1)}
 _SHOWN = 60
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 _MEMORY_EXAMPLES = "bytes such as 4294967296, or with a unit such as 4096mb, 4gb or 4G"
 _DAY_S = 86400
@@ -127,6 +128,36 @@ def memory_text(value: float) -> str:
     """
     mib = math.ceil(value / MIB - 1e-6)
     return f"{mib // 1024}G" if mib and mib % 1024 == 0 else f"{mib}M"
+
+
+def size_text(value: float) -> str:
+    """Write memory for people; lines to paste have ``memory_text``.
+
+    >>> size_text(1_610_612_736)
+    '1.50 GiB'
+    """
+    return scaled(value, 1024.0, _BINARY, "B")
+
+
+def scaled(value: float, step: float, prefixes: tuple[str, ...], unit: str) -> str:
+    """Write three digits, with the prefix of the power of ``step``."""
+    number, position = abs(value), 0
+    while number >= step - 0.5 and position < len(prefixes) - 1:
+        number, position = number / step, position + 1
+    whole = position == 0 and number == int(number)
+    sign = "-" if value < 0 else ""
+    return f"{sign}{f'{number:,.0f}' if whole else three_digits(number)} {prefixes[position]}{unit}"
+
+
+def three_digits(value: float) -> str:
+    """Write at least three digits, and at most two decimals."""
+    digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
+    return f"{Decimal(fixed(value, digits)):,}"
+
+
+def fixed(value: float, digits: int) -> str:
+    """Write so many decimals, halves away from zero, as JavaScript's toFixed does."""
+    return f"{Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP):f}"
 
 
 def time_text(value: float) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from statistics import median_low
 
 import msgspec
 from sqlalchemy import Connection, func, select
@@ -157,6 +158,9 @@ def _decided(
     used = [amount / count for amount in such.used(metric)] if decision.similar else []
     similar = SimilarUse(decision.similar, min(used, default=None), max(used, default=None))
     answer = msgspec.structs.replace(answer, similar=similar)
+    if used and asked and (decision.amount or 0.0) > asked and (answer.value or 0.0) < min(used):
+        # Cut at a request that all similar jobs exceed.
+        answer = msgspec.structs.replace(answer, value=median_low(used), probability=None)
     forecast = None if whole.bound is None else min(whole.bound, most)
     first = decision.amount or asked or forecast
     if first is None:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.reserve import Basis
 from jobsight_predictor.question import Question
-from jobsight_server.accounting.amounts import MIB, clock_text, memory_text, time_text
+from jobsight_server.accounting.amounts import MIB, clock_text, memory_text, size_text, time_text
 from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.advice.recommendation import JobRequest, Recommendation, recommend, requested
 from jobsight_server.advice.scheduler_words import (
@@ -156,10 +156,10 @@ def _forecast(answer: Prediction, asked: float | None, kept: Kept | None = None)
 def sentence(found: Recommendation, memory: Callable[[float], str] = memory_text) -> str:
     """Write the recommendation, if it differs from the request, the use of similar jobs, and the request.
 
-    ``memory`` formats bytes.
+    ``memory`` formats requested bytes, as the scheduler takes them.
     """
     such, request, advised = found.such_jobs, found.request, found.decisions
-    sentences = [what_to_ask(found, memory), f"{_used(such, memory)}.", *_kept(found)]
+    sentences = [what_to_ask(found, memory), f"{_used(such)}.", *_kept(found)]
     asked, missing = [], []
     texts = zip(ASKED_FOR, (memory, time_text), ("no memory request", "no time limit"), strict=True)
     for metric, write, nothing in texts:
@@ -253,17 +253,17 @@ def pbs_memory_text(value: float) -> str:
     return f"{memory_text(value).lower()}b"
 
 
-def _used(such: SuchJobs, memory: Callable[[float], str]) -> str:
+def _used(such: SuchJobs) -> str:
     job = "similar job" if such.is_named else "job"
     if not such.jobs:
         return f"No {job} of yours has been measured yet"
-    subject = f"Your last {job}" if such.jobs == 1 else f"Your last {such.jobs} {job}s"
+    subject = f"Your last {job if such.jobs == 1 else f'{such.jobs} {job}s'}{such.on_processors}"
     used = []
     if such.memory_bytes is not None:
         at_most = "" if such.jobs == 1 else "at most "
         measured = len(such.used("memory"))
         of = f" ({measured} measured)" if measured < such.jobs else ""
-        used.append(f"used {at_most}{memory(such.memory_bytes)}{such.on_processors}{of}")
+        used.append(f"used {at_most}{size_text(such.memory_bytes)}{of}")
     if such.runtime_s is not None:
         used.append(f"ran {'' if such.jobs == 1 else 'at most '}{time_text(such.runtime_s)}")
     failed = [

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, select
 
 from jobsight_predictor.metrics import METRICS, Format
 from jobsight_predictor.question import Question
-from jobsight_server.accounting.amounts import memory_bytes, memory_text, plain, span_s, time_text
+from jobsight_server.accounting.amounts import memory_bytes, memory_text, plain, size_text, span_s, time_text
 from jobsight_server.advice.recommendation import JobRequest, Recommendation, predictions, recommend
 from jobsight_server.advice.words import sentence, similar_use
 from jobsight_server.command_line.answers import reading
@@ -114,16 +114,17 @@ def show(found: Recommendation, metrics: Sequence[str], console: Console) -> Non
     answers = [found.answers[metric] for metric in metrics]
     table = table_of([""], ("expected", "ask for", "if too little", "similar jobs"))
     for answer in answers:
-        write = _WRITTEN[METRICS[answer.metric].format]
+        kind = METRICS[answer.metric].format
+        write, of_use = _WRITTEN[kind], size_text if kind == "bytes" else _WRITTEN[kind]
         used = similar_use(answer)
         unknown = any(resource == answer.metric and found.best(resource) is None for resource in ASKED_FOR)
         first, second, *_ = (*(() if unknown else answer.attempts), None, None)
         table.add_row(
             METRICS[answer.metric].name,
-            _or_dash(answer.value, write),
+            _or_dash(answer.value, of_use),
             _or_dash(first, write),
             _or_dash(second, write),
-            " to ".join(dict.fromkeys(map(write, used)))
+            " to ".join(dict.fromkeys(map(of_use, used)))
             if used
             else "-"
             if answer.similar is None

@@ -23,7 +23,7 @@ from rich.text import Text
 from sqlalchemy import event
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.advice.words import SCHEDULERS
+from jobsight_server.advice.words import SCHEDULERS, AskLine
 from jobsight_server.command_line.answers import whole_file
 from jobsight_server.command_line.arguments import own_words
 from jobsight_server.command_line.help_text import HelpParser
@@ -38,7 +38,17 @@ from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.errors import UserError
 from jobsight_server.systems.migrate import upgrade
 from jobsight_server.web.kit.units import count, hours, many, percent
-from jobsight_server.web.report import REASONS, TITLES, UNITS, known_today, page_of, sentences, similar_jobs
+from jobsight_server.web.report import (
+    FREED,
+    REASONS,
+    TITLES,
+    UNITS,
+    known_today,
+    needs_more,
+    page_of,
+    sentences,
+    similar_jobs,
+)
 
 PARSE = HelpParser.parse_intermixed_args
 """Options may stand between the files."""
@@ -168,6 +178,11 @@ def _show(found: Report, log: str, scheduler: str, console: Console) -> None:
         if not gains:
             console.print("None: recommended requests would have freed nothing, and none is lower now.")
         console.print()
+    console.print("Who must ask for more, or jobs are killed", style="bold")
+    for more in found.need_more:
+        console.print(Text(needs_more(more)))
+        _show_lines(more.ask_lines, console)
+    console.print("" if found.need_more else "None.\n")
     console.print("Accuracy and share held, by week, as of each job's submission", style="bold")
     weeks = table_of(["Week from"], [METRICS[row.metric].title for row in found.trust.rows])
     for week in found.trust.week_starts:
@@ -187,13 +202,17 @@ def _show(found: Report, log: str, scheduler: str, console: Console) -> None:
 
 
 def _show_gain(gain: Gain, metric: str, console: Console) -> None:
-    of = getattr(gain.row, metric)
+    of, freed = getattr(gain.row, metric), f"{UNITS[metric]} {FREED[metric]}"
     console.print(
         Text(
-            f"{gain.row.name or '–'}: {hours(of.freed_hours)} of {hours(of.requested_hours)} {UNITS[metric]} freed; "
+            f"{gain.row.name or '–'}: {hours(of.freed_hours)} of {hours(of.requested_hours)} {freed}; "
             f"{count(of.would_run_out)} of {many(of.jobs, 'job')} would have run out, {count(of.ran_out)} did"
         )
     )
-    for lines in gain.ask_lines:
-        console.print(Text(indent(lines.text, "    ")), soft_wrap=True)
+    _show_lines(gain.ask_lines, console)
     console.print(Padding(Text(similar_jobs(gain, metric)), (0, 0, 0, 4), expand=False))
+
+
+def _show_lines(ask_lines: Sequence[AskLine], console: Console) -> None:
+    for lines in ask_lines:
+        console.print(Text(indent(lines.text, "    ")), soft_wrap=True)

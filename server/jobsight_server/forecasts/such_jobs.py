@@ -77,13 +77,14 @@ class SuchJobs:
     """``runs`` similar to a job of ``processors``, the latest first, and their use of each resource.
 
     If only some of them requested address space, their memory is not comparable. A job that is not ``is_named`` may
-    differ from all of them.
+    differ from all of them. ``has_others``: there are more, with other numbers of processors.
     """
 
     runs: Sequence[SuchJob]
     processors: int
     uses: Mapping[Resource, Sequence[Use]]
     is_named: bool
+    has_others: bool = False
 
     @property
     def jobs(self) -> int:
@@ -107,9 +108,9 @@ class SuchJobs:
 
     @property
     def on_processors(self) -> str:
-        """Return their numbers of processors in words, empty if they had as many as the job."""
-        counts = {run.processors for run in self.runs} - {self.processors}
-        if not counts:
+        """Return their numbers of processors in words, empty if all of the application had as many as the job."""
+        counts = {run.processors for run in self.runs}
+        if not self.has_others and counts <= {self.processors}:
             return ""
         least, most = min(counts), max(counts)
         return (
@@ -139,7 +140,7 @@ def such_jobs(runs: Sequence[SuchJob], question: Question, processors: int) -> S
     uses = _uses(found, processors)
     if len({bool(run.memory_is_virtual) for run in found if run.memory_bytes is not None}) > 1:
         uses["memory"] = []
-    return SuchJobs(found, processors, uses, question.application is not None)
+    return SuchJobs(found, processors, uses, question.application is not None, 0 < len(alike) < len(runs))
 
 
 def _uses(runs: Sequence[SuchJob], processors: int) -> dict[Resource, list[Use]]:

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from jobsight_server.accounting.amounts import memory_text
+from jobsight_server.accounting.amounts import size_text
 from jobsight_server.forecasts.record import Record
 from jobsight_server.forecasts.such_jobs import OUT_OF_MEMORY, OUT_OF_TIME, SuchJob
 from jobsight_server.profiler.kept_sums import as_date
@@ -114,6 +114,6 @@ def _range(values: Sequence[float], metric: Metric) -> str:
     low, middle, high = map(float, np.quantile(values, (0.05, 0.5, 0.95)))
     half = max(high - middle, middle - low)
     low_text, middle_text, high_text, half_text = (
-        memory_text(value) if metric == "memory" else f"{value / 60:,.0f} min" for value in (low, middle, high, half)
+        size_text(value) if metric == "memory" else f"{value / 60:,.0f} min" for value in (low, middle, high, half)
     )
     return f"{middle_text} ± {half_text}" if half <= 0.25 * middle else f"{low_text} to {high_text}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from math import inf
 
@@ -14,6 +15,8 @@ from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.decision import ASKED_FOR, Enough, Resource, count_enough
 from jobsight_server.forecasts.record import Asked, Record, Share
+from jobsight_server.forecasts.such_jobs import FAILURE_OF
+from jobsight_server.profiler.kept_sums import group_name
 from jobsight_server.profiler.totals import COLUMNS
 from jobsight_server.queries.intervals import Freed, over_users
 from jobsight_server.queries.rejected import REJECTIONS, rejections
@@ -51,6 +54,9 @@ _USERS_OF_APPLICATION = (
     "FROM savings s JOIN savings_groups g ON g.id = s.group_id WHERE s.metric = ? AND s.level = 'group' "
     "AND s.period = 'month' AND g.cluster = ? AND g.application = ? GROUP BY 1, 2"
 )
+_KILLED = (
+    "SELECT cluster, \"user\", application, count(*) FROM jobs WHERE state = 'ended' AND failure = ? GROUP BY 1, 2, 3"
+)
 _NOT_ENDED = "SELECT state, sum(n) FROM job_counts WHERE state <> 'ended' GROUP BY state ORDER BY state"
 
 
@@ -77,6 +83,19 @@ class Gain(Record):
     last_jobs: list[SimilarJob]
 
 
+class NeedsMore(Record):
+    """An application of a user, of which so many ``jobs`` needed more than they requested, and the lines for a job like
+    the last one: ``ask_for`` instead of ``asked_for``, in bytes or seconds of the whole job."""
+
+    user: str
+    application: str
+    metric: Resource
+    jobs: int
+    asked_for: float
+    ask_for: float
+    ask_lines: list[AskLine]
+
+
 class KnownToday(Record):
     """Accuracy of today's forecasts for the similar ``jobs`` behind the lines, and the share that today's amounts would
     have held: they were learned from these very jobs."""
@@ -101,7 +120,7 @@ class Report(Record):
     ``metric``: memory, or run time if nobody can gain memory; gains are ordered by what its requests would have freed.
     ``freed``: GiB-hours. ``nodes``: the same in nodes over all days, each of ``node_bytes``, the largest memory that a
     job requested on one node. A node has at least that, so this many nodes at most; null where no job shows it.
-    ``money``: of these nodes, at a price for each hour.
+    ``money``: of these nodes, at ``node_hour`` for each hour.
     """
 
     metric: Resource
@@ -109,9 +128,11 @@ class Report(Record):
     applications: WasteList
     user_gains: list[Gain]
     application_gains: list[Gain]
+    need_more: list[NeedsMore]
     freed: Freed
     node_bytes: float | None
     nodes: Freed | None
+    node_hour: float | None
     money: Freed | None
     trust: Trust
     known_today: list[KnownToday]
@@ -153,9 +174,11 @@ def report(
         applications=applications,
         user_gains=of_users,
         application_gains=of_applications,
+        need_more=_need_more(connection, asking, whole, scheduler),
         freed=freed,
         node_bytes=node_bytes,
         nodes=node_hours and node_hours.times(1.0 / (days * _DAY_HOURS)),
+        node_hour=node_hour,
         money=None if node_hours is None or node_hour is None else node_hours.times(node_hour),
         trust=trust(connection, weeks, reader.config.coverage, now, asking),
         known_today=_known_today(asking, [each.advice for each in (*of_users, *of_applications)]),
@@ -213,6 +236,27 @@ def _gains(
             )
         )
     return gains[:LISTED]
+
+
+def _need_more(connection: Connection, asking: Asking, days: Days, scheduler: Scheduler | None) -> list[NeedsMore]:
+    """Return the applications with most jobs that died of their request, or used more, and now need more."""
+    needed: Counter[tuple[Resource, str, str, str]] = Counter()
+    for metric in ASKED_FOR:
+        for cluster, user, application, *sums in sums_of_all(connection, metric, days, "group"):
+            needed[metric, cluster, user, application] += int(sums[COLUMNS.index("request_failures")])
+        for cluster, user, name, n in fetch(connection, _KILLED, (FAILURE_OF[metric],)):
+            key = metric, cluster, user, group_name(cluster, user, name, None, None).application
+            needed[key] = max(needed[key], int(n))  # some of them count in the sums
+    found: list[NeedsMore] = []
+    for (metric, cluster, user, application), n in needed.most_common():
+        advised = asking.of(cluster, user, application) if n and len(found) < LISTED else None
+        if advised is not None:
+            like, of = advised
+            asked_for, ask_for = like.requested(metric), of.best(metric)
+            if asked_for and ask_for and ask_for > asked_for:
+                lines = lines_to_ask(of, scheduler, like, (metric,))
+                found.append(NeedsMore(user, application, metric, n, asked_for, ask_for, lines))
+    return found
 
 
 def _known_today(asking: Asking, rows: Iterable[SavingsRow]) -> list[KnownToday]:

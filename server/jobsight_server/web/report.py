@@ -9,14 +9,17 @@ from jinja2 import Environment, PackageLoader
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server import web
-from jobsight_server.accounting.amounts import memory_text
+from jobsight_server.accounting.amounts import size_text
 from jobsight_server.advice.words import how_many
 from jobsight_server.queries.intervals import Freed
-from jobsight_server.queries.report import Gain, Report
+from jobsight_server.queries.report import Gain, NeedsMore, Report
 from jobsight_server.web.kit.units import FILTERS, FOR_TEMPLATES, count, hours, many, percent, resource_value
 
 UNITS = {"memory": "GiB-hours", "processors": "processor-hours", "runtime": "processor-hours", "gpus": "GPU-hours"}
 """Resource -> unit of what jobs held and used."""
+
+FREED = {"memory": "freed", "runtime": "shorter"}
+"""What recommendations do to what requests held."""
 
 TITLES = {"memory": "Memory", "processors": "Processors", "runtime": "Time limits", "gpus": "GPUs"}
 
@@ -42,10 +45,14 @@ def sentences(found: Report) -> Iterator[str]:
         )
         if is_gain:
             yield _nodes(found)
+    if found.node_hour is not None and not (memory.jobs and found.freed.amount >= 0):
+        why = "would have freed none" if memory.jobs else "cannot be judged"
+        yield f"--node-hour prices freed memory, and recommended memory requests {why}."
     if time.jobs:
         yield (
             f"{count(time.would_run_out)} of {many(time.jobs, 'job')} would have run out of time with the recommended "
-            f"limits; {count(time.ran_out)} ran out of their own."
+            f"limits; {count(time.ran_out)} ran out of their own. Shorter limits free nothing by themselves: jobs fit "
+            "into shorter gaps."
         )
 
 
@@ -55,7 +62,7 @@ def _nodes(found: Report) -> str:
     money = "" if found.money is None else f", or {_between(found.money)} at the price of their hours"
     return (
         f"That is at most {_between(found.nodes)} nodes all the time{money}. No log says what a node has: at least "
-        f"{memory_text(found.node_bytes)}, the most that one job requested on one."
+        f"{size_text(found.node_bytes)}, the most that one job requested on one."
     )
 
 
@@ -87,6 +94,14 @@ def similar_jobs(gain: Gain, metric: str) -> str:
     return f"For {of} on {many(gain.processors, 'processor')}: enough for {how_many(gain.enough)} similar jobs. {last}."
 
 
+def needs_more(of: NeedsMore) -> str:
+    """Return which application needs more, and why, in words."""
+    what, amounts = f"{of.application or 'jobs without a name'} of {of.user}", (of.ask_for, of.asked_for)
+    more, less = (resource_value(amount, of.metric) for amount in amounts)
+    noun = "time" if of.metric == "runtime" else "memory"
+    return f"{what}: {more} of {noun} instead of {less}; {many(of.jobs, 'job')} needed more than requested"
+
+
 def page_of(found: Report, log: str, scheduler: str) -> str:
     """Return the HTML of the report on ``log``; ``scheduler``: as `jobsight setup` names it."""
     templates = Environment(loader=PackageLoader(web.__name__), autoescape=True, trim_blocks=True)
@@ -101,8 +116,10 @@ def page_of(found: Report, log: str, scheduler: str) -> str:
         sentences=list(sentences(found)),
         known_today=list(known_today(found)),
         similar_jobs=similar_jobs,
+        needs_more=needs_more,
         units=UNITS,
         titles=TITLES,
+        freed=FREED,
         reasons=REASONS,
         style=(place / "jobsight.css").read_text(),
         script=(place / "copy.js").read_text(),

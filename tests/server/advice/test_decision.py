@@ -163,12 +163,12 @@ def test_no_similar_job_changes_nothing() -> None:
     assert decide("memory", 1000.0, [], Need(2.0, [(2.0, 0.98)]), STEP) == Decision(None, None, 0, "not measured")
 
 
-def test_a_failure_is_followed_by_a_quarter_more_and_another_by_the_request() -> None:
+def test_a_failure_is_followed_by_a_quarter_more_and_another_by_twice_as_much() -> None:
     calm = [Use(300.0, number) for number in range(10)]
     need = Need(320.0, [(320.0, 0.97)])
     once = decide("memory", 2000.0, [Use(400.0, 20, failed=True), *calm], need, STEP)
     again = decide("memory", 2000.0, [Use(500.0, 21, True), Use(400.0, 20, True), *calm], need, STEP)
-    assert (once.amount, again.amount) == (500.0, None)
+    assert (once.amount, again.amount) == (500.0, 1000.0)
     beyond = decide("memory", 500.0, [Use(500.0, 21, True), *calm], need, STEP)
     assert beyond.amount == 625.0
 

@@ -22,7 +22,7 @@ from jobsight_server.cli import main
 from jobsight_server.queries.intervals import over_users
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import Settings
-from jobsight_server.web.kit.units import count, hours, many, percent
+from jobsight_server.web.kit.units import count, hours, many, percent, size
 
 BEGIN = 1_700_006_400  # 2023-11-15
 SCRIPT = "<script>alert(1)</script>"
@@ -110,6 +110,10 @@ def test_its_numbers_are_those_of_pages_and_of_sql(
     for reason, number in waste["left_out"]["memory"].items():
         phrase = {"without_request": "no request", "without_use": "no exact use"}.get(reason, "submitted before")
         assert (f"{count(number)} Memory: {phrase}" in words) == (number > 0)
+    (more,) = [of["more"] for row in waste["rows"] if (of := row["memory_advice"]) and of["more"]]
+    assert f"grow of eve: {size(more['ask_for'])} of memory instead of 8.00 GiB; {more['ran_out']} jobs" in words
+    for each in (printed, shown):
+        assert f"#PBS -l mem={more['ask_for'] / 2**20:.0f}mb" in each.partition("must ask for more")[2]
     assert "accounting lines rejected: " in words
     with sqlite_engine.connect() as connection:
         requested, used, number = connection.execute(

@@ -47,7 +47,7 @@ def test_one_line_says_what_such_jobs_used_and_what_this_one_asks_for(learned: A
     answer = ask(learned, "submitter", slurm=slurm).json
     assert re.fullmatch(
         r"Ask for [0-9]+[MG] and [0-9a-z ]+: enough for all 14 similar jobs\. "
-        r"Your last 14 similar jobs used at most 2151M and ran at most 40 min. This job requests 64G and 1 d\.",
+        r"Your last 14 similar jobs used at most 2.10 GiB and ran at most 40 min. This job requests 64G and 1 d\.",
         answer["text"],
     )
     assert (answer["such_jobs"], answer["notable"], answer["processors"], answer["nodes"]) == (14, True, 4, 2)

@@ -91,7 +91,7 @@ def test_an_application_that_changed_is_found_since_its_day() -> None:
 
     change = changed_applications(runs(changes), NOW)["sweep"]
     assert change.text.startswith("since 7 Jan: memory 49")
-    assert change.text.endswith(" to 948M")
+    assert change.text.endswith(" to 947 MiB")
     assert change.before_jobs + change.since_jobs == 60
     assert change.since_jobs == sum(run.end is not None and run.end >= day * DAY_S for run in runs(changes))
     assert (sum(change.histogram.before), sum(change.histogram.since)) == (change.before_jobs, change.since_jobs)

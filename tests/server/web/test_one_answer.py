@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import delete, func, insert, select, update
 from tests import make
 
-from jobsight_server.accounting.amounts import memory_text, time_text
+from jobsight_server.accounting.amounts import size_text, time_text
 from jobsight_server.adjust.plan import Needs
 from jobsight_server.adjust.present import PresentJob
 from jobsight_server.advice.words import KEPT
@@ -98,7 +98,7 @@ def test_whole_nodes_are_answered_by_what_was_asked_for(served: Any) -> None:
             connection.execute(insert(schema.job_nodes).values(run_id=5000 + number, node="n1", processors=8))
     learn(served)
     answer = ask(served)
-    assert "used at most 505M and ran" in answer["text"]
+    assert "used at most 505 MiB and ran" in answer["text"]
     assert 505 <= answer["slurm"]["mem"] <= 4 * 505
     job = served.client("scheduler").get("/api/v1/job?name=7&cluster=gamma").json["runs"][0]
     memory = next(entry for entry in job["efficiency"] if entry["resource"] == "memory")
@@ -227,7 +227,7 @@ def test_a_job_without_a_name_is_answered_by_its_users_jobs_not_by_similar_ones(
     asked = {"cluster": "gamma", "user": "kim", "slurm": {"num_tasks": 1, "mem": "64G"}}
     text = served.client("submitter").post("/api/v1/advice", json=asked).json["text"]
     assert re.fullmatch(
-        r"Ask for 3\d min: enough for all 30 jobs of yours\. Your last 30 jobs used at most 308M and ran at most "
+        r"Ask for 3\d min: enough for all 30 jobs of yours\. Your last 30 jobs used at most 308 MiB and ran at most "
         r"30 min\. Keep the memory request: a job without a name may belong to any application\. "
         r"This job requests 64G and has no time limit\.",
         text,
@@ -374,7 +374,7 @@ def amounts(served: Any, asked: int | None, last: str, capsys: pytest.CaptureFix
     (of_seff,) = client.get(f"/api/v1/efficiency?name={last}&cluster=gamma").json["runs"]
     least_most = {entry["metric"]: entry["similar"] for entry in next_job["forecasts"]}["memory"]
     assert main(["predict", *flags]) == 0
-    least, most = (memory_text(least_most[name]) for name in ("least", "most"))
+    least, most = (size_text(least_most[name]) for name in ("least", "most"))
     shown = least if least == most else f"{least} to {most}"
     assert re.search(rf"^ memory .*  {shown} *$", capsys.readouterr().out, re.MULTILINE), "as in the sentence"
     assert re.search(f"used (at most )?{most}", advice["text"])

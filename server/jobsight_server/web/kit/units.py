@@ -7,19 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from typing import Any
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.groups import level_fields
-from jobsight_server.accounting.amounts import clock_text, memory_text, plain, time_text
+from jobsight_server.accounting.amounts import (
+    clock_text,
+    fixed,
+    memory_text,
+    plain,
+    scaled,
+    size_text,
+    three_digits,
+    time_text,
+)
 from jobsight_server.forecasts import Prediction
 from jobsight_server.queries.rejected import REJECTIONS
 
 DASH = "–"
 
 _DECIMAL = ("", "k", "M", "G", "T", "P", "E")
-_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 def count(value: float | None) -> str:
@@ -27,7 +35,7 @@ def count(value: float | None) -> str:
     >>> count(1234567)
     '1,234,567'
     """
-    return DASH if value is None else f"{Decimal(_fixed(value, 0)):,}"
+    return DASH if value is None else f"{Decimal(fixed(value, 0)):,}"
 
 
 def many(value: float | None, noun: str) -> str:
@@ -44,7 +52,7 @@ def bits_per_second(value: float | None) -> str:
     >>> bits_per_second(12_345_678)
     '12.3 Mbit/s'
     """
-    return DASH if value is None else _scaled(value, 1000.0, _DECIMAL, "bit/s")
+    return DASH if value is None else scaled(value, 1000.0, _DECIMAL, "bit/s")
 
 
 def size(value: float | None) -> str:
@@ -52,7 +60,7 @@ def size(value: float | None) -> str:
     >>> size(1_610_612_736)
     '1.50 GiB'
     """
-    return DASH if value is None else _scaled(value, 1024.0, _BINARY, "B")
+    return DASH if value is None else size_text(value)
 
 
 def duration(value: float | None) -> str:
@@ -64,10 +72,10 @@ def duration(value: float | None) -> str:
         return DASH
     sign, seconds = ("-", -value) if value < 0 else ("", value)
     if 0 < seconds < 0.9995:
-        return f"{sign}{_fixed(seconds * 1000, 0)} ms"
+        return f"{sign}{fixed(seconds * 1000, 0)} ms"
     if seconds < 59.95:
-        return f"{sign}{_fixed(seconds, 0 if seconds == int(seconds) else 1)} s"
-    whole = int(_fixed(seconds, 0))
+        return f"{sign}{fixed(seconds, 0 if seconds == int(seconds) else 1)} s"
+    whole = int(fixed(seconds, 0))
     if whole < 3600:
         return f"{sign}{_two_units(whole // 60, 'min', whole % 60, 's')}"
     if whole < 86400:
@@ -88,7 +96,7 @@ def share(value: float | None) -> str:
     >>> share(0.876)
     '87.6 %'
     """
-    return DASH if value is None else f"{_fixed(value * 100, 1)} %"
+    return DASH if value is None else f"{fixed(value * 100, 1)} %"
 
 
 def percent(value: float | None) -> str:
@@ -97,7 +105,7 @@ def percent(value: float | None) -> str:
     >>> percent(0.876)
     '88 %'
     """
-    return DASH if value is None else f"{_fixed(value * 100, 0)} %"
+    return DASH if value is None else f"{fixed(value * 100, 0)} %"
 
 
 def decimal(value: float | None) -> str:
@@ -105,7 +113,7 @@ def decimal(value: float | None) -> str:
     >>> decimal(1234.56)
     '1,234.6'
     """
-    return DASH if value is None else f"{Decimal(_fixed(value, 1)):,}"
+    return DASH if value is None else f"{Decimal(fixed(value, 1)):,}"
 
 
 def brief(value: float | None) -> str:
@@ -120,12 +128,14 @@ def brief(value: float | None) -> str:
 
 
 def hours(value: float | None) -> str:
-    """Return GiB-hours or processor-hours.
+    """Return GiB-hours or processor-hours; small ones with digits enough for their shares.
 
-    >>> [hours(value) for value in (0, 1.234, 1234.5)]
-    ['0.00', '1.23', '1,235']
+    >>> [hours(value) for value in (0, 0.0142, 0.85, 1.234, 1234.5)]
+    ['0.00', '0.0142', '0.850', '1.23', '1,235']
     """
-    return DASH if value is None else _three_digits(value)
+    if value is not None and 0.0 < abs(value) < 0.995:
+        return fixed(value, 3 if abs(value) >= 0.0995 else 4)
+    return DASH if value is None else three_digits(value)
 
 
 def rate(value: float | None) -> str:
@@ -135,7 +145,7 @@ def rate(value: float | None) -> str:
     """
     if value is None:
         return DASH
-    return f"{_fixed(value, 1)} /s" if 0 < value < 100 else f"{count(value)} /s"
+    return f"{fixed(value, 1)} /s" if 0 < value < 100 else f"{count(value)} /s"
 
 
 def minute_rate(bars: Sequence[float] | None) -> str:
@@ -271,26 +281,5 @@ def _moment(value: float | None) -> datetime | None:
         return None
 
 
-def _scaled(value: float, step: float, prefixes: tuple[str, ...], unit: str) -> str:
-    scaled, position = abs(value), 0
-    while scaled >= step - 0.5 and position < len(prefixes) - 1:
-        scaled, position = scaled / step, position + 1
-    whole = position == 0 and scaled == int(scaled)
-    sign = "-" if value < 0 else ""
-    number = f"{scaled:,.0f}" if whole else _three_digits(scaled)
-    return f"{sign}{number} {prefixes[position]}{unit}"
-
-
 def _two_units(large: int, unit: str, small: int, smaller: str) -> str:
     return f"{large} {unit} {small} {smaller}" if small else f"{large} {unit}"
-
-
-def _three_digits(value: float) -> str:
-    digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
-    return f"{Decimal(_fixed(value, digits)):,}"
-
-
-def _fixed(value: float, digits: int) -> str:
-    # Halves away from zero, as JavaScript's toFixed does.
-    rounded = Decimal(value).quantize(Decimal(1).scaleb(-digits), ROUND_HALF_UP)
-    return f"{rounded:f}"

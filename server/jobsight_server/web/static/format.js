@@ -18,6 +18,11 @@ function threeDigits(value) {
   return grouped(value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2));
 }
 
+function hours(value) {
+  const size = Math.abs(value);
+  return size > 0 && size < 0.995 ? value.toFixed(size >= 0.0995 ? 3 : 4) : threeDigits(value);
+}
+
 function scaled(value, step, prefixes, unit) {
   let rest = Math.abs(value), position = 0;
   while (rest >= step - 0.5 && position < prefixes.length - 1) {
@@ -56,7 +61,7 @@ const WRITERS = {
   share: (value) => `${(value * 100).toFixed(1)} %`,
   percent,
   decimal: (value) => grouped(value.toFixed(1)),
-  hours: threeDigits,
+  hours,
   rate: (value) => (value > 0 && value < 100 ? `${value.toFixed(1)} /s` : `${count(value)} /s`),
   minute_rate: (bars) => (bars.length > 0 ? WRITERS.rate(bars.slice(-4).reduce((a, b) => a + b, 0) / 4) : DASH),
   utc: (value) => utc(value, 19),
