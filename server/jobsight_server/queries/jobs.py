@@ -16,7 +16,9 @@ from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, AS
 from jobsight_server.queries.job_named import named, named_or_task, task_of
 from jobsight_server.queries.running import WATCHED, forecasts_of, over_bound, used_so_far
 from jobsight_server.storage.event_counts import NUMBER
+from jobsight_server.storage.facts import application
 from jobsight_server.storage.schema import job_counts, job_nodes, jobs, profiles, running_use
+from jobsight_server.storage.schema.jobs import took_s
 
 SORTS = ("recorded", "end", "memory", "time", "outcome")
 """Sort keys of the list of jobs. The first two have an index; the others are computed, for the newest jobs only."""
@@ -189,7 +191,7 @@ class JobFilters:
     @property
     def has_index(self) -> bool:
         """Return whether an index finds the runs, or a superset of them."""
-        named_by = (self.user, self.job_id, self.node)
+        named_by = (self.user, self.job_id, self.node, self.application, self.longer_than_s)
         is_few = self.is_span or self.profiled is False or self.state not in (None, ENDED)
         return is_few or any(name is not None for name in named_by)
 
@@ -203,13 +205,17 @@ class JobFilters:
         )
         found = [column == value for column, value in compared if value is not None]
         if self.application is not None:
-            found.append(or_(jobs.c.name == self.application, jobs.c.application == self.application))
+            # An index has applications, of which each name has one.
+            of_name = application(self.application)
+            is_own = jobs.c.application.is_(None) if of_name is None else jobs.c.application == of_name
+            other = [] if of_name == self.application else [and_(is_own, jobs.c.name == self.application)]
+            found.append(or_(jobs.c.application == self.application, *other))
         if self.since is not None:
             found.append(jobs.c.end >= self.since)
         if self.until is not None:
             found.append(jobs.c.end < self.until)
         if self.longer_than_s is not None:
-            found.append(jobs.c.end - jobs.c.start - func.coalesce(jobs.c.suspended_s, 0) > self.longer_than_s)
+            found.append(took_s > self.longer_than_s)
         if self.used_below is not None:
             # Per run by its key, as the other filters have left few of them.
             exact = _MEASURED.where(profiles.c.lower_bound.is_(False)).correlate(jobs)  # arrays have their own profiles
@@ -296,6 +302,8 @@ def job_list(
         total = connection.scalar(select(func.count()).select_from(jobs).where(*wanted)) or 0
     else:
         total = connection.scalar(select(NUMBER).where(*(job_counts.c[name] == of for name, of in given.items()))) or 0
+    if filters.longer_than_s is not None and total <= COMPUTED_FOR:  # else the newest are soon found in order
+        wanted = [jobs.c.id.in_(select(jobs.c.id).where(*wanted))]
     terms = [_by(column, descending) for column, descending in zip(order, directions, strict=True)]
     query = select(*columns, *(column.label(f"key_{n}") for n, column in enumerate(order))).order_by(*terms)
     if asked.after is not None:

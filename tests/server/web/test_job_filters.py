@@ -7,10 +7,10 @@ import io
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import Engine, insert
+from sqlalchemy import Engine, func, insert, select
 from tests import make
 
-from jobsight_server.queries.jobs import AMONG_LAST
+from jobsight_server.queries.jobs import AMONG_LAST, JobFilters
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import count_all
 
@@ -219,14 +219,24 @@ def test_a_filter_without_an_index_looks_at_the_last_runs_and_says_so(
 ) -> None:
     with sqlite_engine.begin() as connection:
         for number, job_id in ((1, "old"), (2, "first looked at"), (AMONG_LAST + 1, "newest")):
-            make.job(connection, job_id, **RUN | {"id": number, "queue": "long", "end": 5.0})
+            named = {"name": "cfd_1", "application": "cfd"}
+            make.job(connection, job_id, **RUN | named | {"id": number, "queue": "long", "end": 5.0})
         count_all(connection)
     for query, expected in (
         ("queue=long", ["newest", "first looked at"]),
         ("queue=long&since=1970-01-01", ["newest", "first looked at", "old"]),
         ("queue=long&user=u", ["newest", "first looked at", "old"]),
+        ("application=cfd_1", ["newest", "first looked at", "old"]),
+        ("longer_than_s=3", ["newest", "first looked at", "old"]),
     ):
         found = client.get(f"/api/v1/jobs?{query}").get_json()
         assert [run["job_id"] for run in found["jobs"]] == expected
         assert found["among_last"] == (AMONG_LAST if len(expected) == 2 else None)
+    for filters, index in (
+        (JobFilters(application="cfd_1"), "application"), (JobFilters(longer_than_s=4), "took_s")
+    ):  # fmt: skip
+        query = select(func.count()).select_from(schema.jobs).where(*filters.conditions())
+        with sqlite_engine.connect() as connection:
+            sql = query.compile(connection, compile_kwargs={"literal_binds": True})
+            assert f"ix_jobs_{index}" in str(connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {sql}").all())
     assert "2 runs of the last 100,000; choose a range of time for older ones" in client.get("/jobs?queue=long").text

@@ -13,6 +13,8 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    func,
+    literal_column,
 )
 
 from jobsight_server.storage.schema.metadata import index_where, keys, metadata, optional, required
@@ -80,7 +82,11 @@ jobs = Table(
     index_where(_IS_TASK, "array_task"),
     Index(None, "job_id"),
     Index(None, "cluster", "user", "id"),
+    Index(None, "application"),
 )
+took_s = jobs.c.end - jobs.c.start - func.coalesce(jobs.c.suspended_s, literal_column("0"))
+"""Seconds that a run took, without suspensions, as an index has them."""
+Index("ix_jobs_took_s", took_s)
 
 # Numbers of runs by user, application and state, updated with every change of ``jobs`` (storage.event_counts).
 # ``first_start`` and ``last_end`` are the earliest and latest of a user's over all states; ``key`` is a digest of the
