@@ -53,9 +53,9 @@ DAY_S, GIB = 86400.0, 2**30
 _AT_ONCE = 20_000
 _METRICS = ("memory", "cpu", "runtime", "bandwidth")
 _JOB = (
-    'INSERT INTO jobs (id, cluster, job_id, start, "end", state, "user", "group", account, name, queue, queued, '
-    "processors, exit_status, requested_walltime_s, requested_memory_bytes, recorded_at, profiled, submitted, "
-    f"forecast_seq) VALUES ({', '.join('?' * 20)})"
+    'INSERT INTO jobs (id, cluster, job_id, start, "end", state, "user", "group", account, name, application, queue, '
+    "queued, processors, exit_status, requested_walltime_s, requested_memory_bytes, recorded_at, profiled, submitted, "
+    f"forecast_seq) VALUES ({', '.join('?' * 21)})"
 )
 _PROFILE = (
     "INSERT INTO profiles (run_id, metric, learn_seq, value, source, attribution, forecast, bound, probability) "
@@ -132,8 +132,9 @@ def _write_jobs(
         name = f"application{application[i]}-{run % 40}"
         rows.append((
             run, "alpha", f"{run}.server", begin, ends, "running" if running[i] else "ended", f"user{user[i]:04}",
-            f"group{user[i] % 40}", f"account{user[i] % 97}", name, f"queue{user[i] % 3}", begin - 600,
-            int(processors[i]), None if running[i] else int(run % 50 == 0), float(hours[i] * 3600 * 2),
+            f"group{user[i] % 40}", f"account{user[i] % 97}", name, f"application{application[i]}",
+            f"queue{user[i] % 3}", begin - 600, int(processors[i]),
+            None if running[i] else int(run % 50 == 0), float(hours[i] * 3600 * 2),
             int(request[i] * processors[i]), ends or begin, not running[i], begin - 600, run,
         ))  # fmt: skip
         nodes.append((run, f"n{node[i]:04}", int(processors[i])))
@@ -181,8 +182,8 @@ def _write_node(
 
 
 PAGES = (
-    "/", "/waste", "/waste?by=application", "/trust", "/jobs", "/jobs?user=user0003", "/jobs?state=running",
-    "/jobs?page=3000", "/job?cluster=alpha&name=1999.server", "/nodes", "/nodes?status=silent",
+    "/", "/waste", "/waste?by=application", "/brought", "/trust", "/network", "/jobs", "/jobs?user=user0003",
+    "/jobs?state=running", "/jobs?page=3000", "/job?cluster=alpha&name=1999.server", "/nodes", "/nodes?status=silent",
     "/node?cluster=alpha&name=n0003",
     "/users", "/user?cluster=alpha&name=user0003", "/mine?user=user0003", "/now",
 )  # fmt: skip

@@ -177,14 +177,13 @@ _UNSEEN = 0.05
 _OF_KERNEL_BYTES = 4 * 2**20
 
 # The name of a job's cgroup is its id, or with Slurm 26.05 its SLUID.
+# Names are looked up for each job: of a join with all of them, SQLite would make a filter from the whole table of jobs.
 _ROWS = (
-    "WITH asked(node_id, job_id) AS (VALUES {asked}), named(node_id, job_id, name) AS ("
-    "SELECT node_id, job_id, job_id FROM asked UNION SELECT asked.node_id, asked.job_id, jobs.sluid "
-    "FROM asked CROSS JOIN nodes CROSS JOIN jobs WHERE nodes.id = asked.node_id AND jobs.cluster = nodes.cluster "
-    "AND jobs.job_id = asked.job_id AND jobs.sluid IS NOT NULL) "
-    "SELECT named.node_id, named.job_id, j.first_time, j.last_time, j.peak_bytes, j.readings "
-    "FROM named CROSS JOIN job_samples j "
-    "WHERE j.node_id = named.node_id AND j.job_id = named.name ORDER BY j.first_time"
+    "WITH asked(node_id, job_id) AS (VALUES {asked}) "
+    "SELECT asked.node_id, asked.job_id, j.first_time, j.last_time, j.peak_bytes, j.readings "
+    "FROM asked CROSS JOIN job_samples j WHERE j.node_id = asked.node_id AND j.job_id IN (SELECT asked.job_id UNION "
+    "SELECT jobs.sluid FROM nodes CROSS JOIN jobs WHERE nodes.id = asked.node_id AND jobs.cluster = nodes.cluster "
+    "AND jobs.job_id = asked.job_id AND jobs.sluid IS NOT NULL) ORDER BY j.first_time"
 )
 _OF_JOB = (
     "FROM job_samples WHERE node_id = :node_id AND job_id IN (SELECT CAST(:job_id AS TEXT) UNION ALL "

@@ -16,7 +16,7 @@ from jobsight_server.profiler.kept_sums import as_date, week_of
 from jobsight_server.queries.changes import TrialReport, changed_runs, changes_made, trial_report
 from jobsight_server.queries.intervals import Freed, over_users_each
 from jobsight_server.queries.monday import mean_node
-from jobsight_server.queries.savings import stored_days
+from jobsight_server.queries.savings import stored_days, sums_as
 from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.event_counts import DAY_S, day_of
 from jobsight_server.storage.schema import adjustments, trial_jobs
@@ -30,7 +30,7 @@ _CHANGED_BEFORE_DAYS = 30
 _COUNTED = ("jobs", "requested", "reserved", "request_held", "bound_held", "request_failures")
 _BY_WEEK = (
     "WITH by_group AS (SELECT group_id, (first_day + 3) / 7 AS week, "
-    f"{', '.join(f'CAST(sum({name}) AS DOUBLE PRECISION) AS {name}' for name in _COUNTED)} FROM savings "
+    f"{sums_as(_COUNTED)} FROM savings "
     "WHERE metric = 'memory' AND level = 'user' AND period = 'day' AND first_day BETWEEN ? AND ? GROUP BY 1, 2) "
     f'SELECT g.cluster, g."user", week, {", ".join(_COUNTED)} '
     "FROM by_group JOIN savings_groups g ON g.id = by_group.group_id WHERE jobs > 0"
@@ -187,13 +187,13 @@ def _read(
 def _figures(sums: _Amounts, spans: list[NDArray[np.int64]], node_hour: float | None) -> list[Figures]:
     """Return the figures of some weeks each, all from the same drawn users."""
     of_spans = np.stack([sums[:, :, span].sum(axis=2) for span in spans])
-    both = [_COLUMNS.index(name) for name in ("freed", "possible")]
-    freed = over_users_each(of_spans[:, both].reshape(2 * len(spans), -1))
+    both = np.concatenate([sums[_COLUMNS.index(name)].T for name in ("freed", "possible")])
+    found = over_users_each(both, [*spans, *(sums.shape[2] + span for span in spans)])[len(both) :]
     figures = []
     for number, span in enumerate(spans):
         of = dict(zip(_COLUMNS, of_spans[number], strict=True))
         counts: Any = {name: int(of[name].sum()) for name in ("jobs", "ran_out", "lowered", "lowered_ran_out")}
-        pair = freed[2 * number : 2 * number + 2]
+        pair = found[number], found[number + len(spans)]
         money = [None if node_hour is None else each.times(node_hour) for each in pair]
         asks = (of["jobs"] > 0) & (of["held"] <= NEAR * of["reserved"])
         figures.append(

@@ -65,6 +65,8 @@ def _change(runs: Sequence[SuchJob], metric: Metric, now: float) -> Change | Non
     jobs submitted together count once)."""
     used = [(run, run.memory_bytes if metric == "memory" else run.runtime_s) for run in runs]
     known = [(run, value) for run, value in used if value is not None and run.failure != _FAILURE[metric]]
+    if len(known) < _BEFORE_LEAST + _SINCE_LEAST:
+        return None
     today, best, day = int(now // DAY_S), -0.5 * np.log(_BY_CHANCE / 2.0), None
     for candidate in range(today - _LATELY_DAYS, today):
         parts = _parts(known, candidate)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,7 @@ from jobsight_server.forecasts.record import Record
 LEVEL = 0.9
 FEWEST_USERS = 5
 """Fewer users give no interval, as in trials."""
-_RESAMPLES, _AT_ONCE = 2000, 100
+_RESAMPLES = 1000
 
 
 class Freed(Record):
@@ -42,19 +42,19 @@ def over_users(amounts: Iterable[float]) -> Freed:
     return over_users_each([list(amounts)])[0]
 
 
-def over_users_each(amounts: ArrayLike) -> list[Freed]:
-    """Return the same for each row of ``amounts``, of which a column is a user: all rows share the drawn users."""
+def over_users_each(amounts: ArrayLike, spans: Sequence[Sequence[int] | NDArray[np.int64]] = ()) -> list[Freed]:
+    """Return the same for each row of ``amounts``, of which a column is a user: all rows share the drawn users.
+
+    ``spans``: further sums of some of the rows.
+    """
     each = np.asarray(amounts, dtype=np.float64)
-    users, totals = each.shape[1], each.sum(axis=1).tolist()
+    users, totals = each.shape[1], each.sum(axis=1)
+    totals = np.concatenate([totals, [totals[span].sum() for span in spans]])
     if users < FEWEST_USERS:
-        return [Freed(users, total, None, None) for total in totals]
-    random = np.random.default_rng(0)
-    sums = np.concatenate([_times_drawn(random, users) @ each.T for _ in range(_RESAMPLES // _AT_ONCE)])
-    lows, highs = np.quantile(sums, ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0), axis=0).tolist()
-    return [Freed(users, *of) for of in zip(totals, lows, highs, strict=True)]
-
-
-def _times_drawn(random: np.random.Generator, users: int) -> NDArray[np.float64]:
-    """Return how often some resamples draw each user, a row for each resample."""
-    drawn = random.integers(0, users, (_AT_ONCE, users)) + users * np.arange(_AT_ONCE)[:, None]
-    return np.bincount(drawn.ravel(), minlength=_AT_ONCE * users).reshape(_AT_ONCE, users).astype(np.float64)
+        return [Freed(users, float(total), None, None) for total in totals]
+    random, by_user = np.random.default_rng(0), np.ascontiguousarray(each.T)
+    draws = (np.bincount(random.integers(0, users, users), minlength=users) for _ in range(_RESAMPLES))
+    sums = np.array([drawn @ by_user for drawn in draws])
+    sums = np.column_stack([sums, *(sums[:, span].sum(axis=1) for span in spans)])
+    lows, highs = np.quantile(sums, ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0), axis=0)
+    return [Freed(users, *map(float, of)) for of in zip(totals, lows, highs, strict=True)]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from heapq import nlargest
+from operator import itemgetter
+from typing import Any, Literal
 
 from sqlalchemy import Connection, delete, func, insert, select
 
@@ -37,7 +39,7 @@ _USERS_READ = 8
 _LOST_LEAST = 5
 _MISSING_FROM = 0.05
 
-_Row = tuple[str, str, list[float]]
+_Row = Sequence[Any]
 """Cluster, name and sums."""
 Kind = Literal["changed", "broke", "gain", "idle", "kills", "silent", "missing"]
 
@@ -92,11 +94,11 @@ class _Site:
     days: Days | None
     weeks: float
 
-    def sums(self, metric: str, level: str = "user") -> list[_Row]:
+    def sums(self, metric: str, level: str = "user", columns: Sequence[str] = COLUMNS) -> list[_Row]:
         """Return cluster, name and sums of each user or cluster."""
         if self.days is None:
             return []
-        return [(row[0], row[1], list(row[2:])) for row in sums_of_all(self.connection, metric, self.days, level)]
+        return sums_of_all(self.connection, metric, self.days, level, columns=columns)
 
 
 def mean_node(connection: Connection) -> tuple[float, float, bool]:
@@ -142,14 +144,14 @@ def mute(connection: Connection, key: str, until: float, reason: str) -> None:
 
 def _gains(site: _Site, adjusted: Collection[str], rows: list[_Row]) -> Iterator[Finding]:
     """Yield for each cluster the users whose requests hold most memory that the recommended ones would not."""
-    held, bound = COLUMNS.index("request_held"), COLUMNS.index("bound_held")
+    held, bound = 2 + COLUMNS.index("request_held"), 2 + COLUMNS.index("bound_held")
     of_cluster: dict[str, list[_Row]] = defaultdict(list)
     for row in rows:
-        if row[2][held] > row[2][bound]:
+        if row[held] > row[bound]:
             of_cluster[row[0]].append(row)
     for cluster, users in of_cluster.items():
-        dearest = sorted(users, key=lambda row: row[2][bound] - row[2][held])[:_LISTED]
-        most = [(user, saved_amounts(sums, "memory")) for _, user, sums in dearest]
+        dearest = sorted(users, key=lambda row: row[bound] - row[held])[:_LISTED]
+        most = [(user, saved_amounts(sums, "memory")) for _, user, *sums in dearest]
         freed = over_users(of["freed_hours"] / site.weeks / site.gib for _, of in most)
         if freed.amount < _WORTH_HOURS:
             continue
@@ -175,13 +177,12 @@ def _gains(site: _Site, adjusted: Collection[str], rows: list[_Row]) -> Iterator
 
 def _idle(site: _Site) -> Iterator[Finding]:
     """Yield processors and GPUs whose users keep few of them busy."""
-    requested, used = COLUMNS.index("requested"), COLUMNS.index("used")
     for metric, at_most in _BUSY_AT_MOST.items():
         noun, of_node = ("processor", site.processors) if metric == "cpu" else ("GPU", _GPUS_OF_A_NODE)
         users = []
-        for cluster, user, sums in site.sums(metric):
-            held, busy = sums[requested] / 3600.0 / site.weeks, sums[used] / 3600.0 / site.weeks
-            if held > 0.0 and busy <= at_most * held:
+        for cluster, user, requested, used in site.sums(metric, columns=("requested", "used")):
+            if requested > 0.0 and used <= at_most * requested:
+                held, busy = requested / 3600.0 / site.weeks, used / 3600.0 / site.weeks
                 text = f"{busy / held:.0%} of {held:,.0f} {noun}-hours a week busy"
                 users.append((held - busy, Evidence("user", cluster, user, text)))
         idle = sum(hours for hours, _ in users)
@@ -195,8 +196,8 @@ def _idle(site: _Site) -> Iterator[Finding]:
 
 def _changed(site: _Site, rows: list[_Row]) -> Iterator[Finding]:
     """Yield applications, of the users that request most memory, whose jobs lately need something else."""
-    requested = COLUMNS.index("requested")
-    for cluster, user, _ in sorted(rows, key=lambda row: -row[2][requested])[:_USERS_READ]:
+    requested = 2 + COLUMNS.index("requested")
+    for cluster, user, *_ in nlargest(_USERS_READ, rows, key=itemgetter(requested)):
         for application, of in changed_applications(last_runs(site.connection, cluster, user), site.now).items():
             left = max(0, LEARNED - of.since_jobs)
             hold = f" Until {left} more of its jobs have been learned, do not lower its requests." if left else ""
@@ -261,7 +262,7 @@ def _running_on(connection: Connection, known: Collection[NodeName]) -> Mapping[
 
 def _missing(site: _Site, without: Collection[NodeName]) -> Iterator[Finding]:
     """Yield clusters with many jobs without memory, and rejected readings."""
-    for cluster, _, sums in site.sums("memory", "cluster"):
+    for cluster, _, *sums in site.sums("memory", "cluster"):
         of = dict(zip(COLUMNS, sums, strict=True))
         counted = of["jobs"] + of["without_request"] + of["without_bound"] + of["without_use"]
         bare = [Evidence("node", where, name, "no agent") for where, name in sorted(without) if where == cluster]

@@ -193,7 +193,6 @@ def saved_amounts(sums: Iterable[float], metric: str) -> dict[str, Any]:
 
 
 _LONGEST_MONTH = 31
-_SUMS = ", ".join(f"CAST(sum({name}) AS DOUBLE PRECISION) AS {name}" for name in COLUMNS)
 _IN_PERIODS = "s.metric = ? AND s.level = ? AND s.period = asked.period AND s.first_day = asked.first_day"
 
 
@@ -220,17 +219,30 @@ def widened(days: Days, stored: Days) -> Days:
     return Days(first, last)
 
 
-def sums_of_all(connection: Connection, metric: str, days: Days, level: str, cluster: str | None = None) -> list[Any]:
-    """Return cluster and name of each group of the level, user or another, with the sums of ``COLUMNS``.
+def sums_as(columns: Sequence[str]) -> str:
+    """Return SQL for the sums of these columns, under their names."""
+    return ", ".join(f"CAST(sum({name}) AS DOUBLE PRECISION) AS {name}" for name in columns)
+
+
+def sums_of_all(
+    connection: Connection,
+    metric: str,
+    days: Days,
+    level: str,
+    cluster: str | None = None,
+    columns: Sequence[str] = COLUMNS,
+) -> list[Any]:
+    """Return cluster and name of each group of the level, user or another, with the sums of some ``COLUMNS``.
 
     Of the level "group" the name is two columns, user and application; one row for each of its queues and accounts.
     """
     names = 'g."user", g.application' if level == "group" else f'g."{level}"'
     # By group first: its names are looked up once, not for each day.
     query = (
-        f"WITH asked(period, first_day) AS (VALUES {_values(days)}), by_group AS (SELECT s.group_id, {_SUMS} "
-        f"FROM asked CROSS JOIN savings s WHERE {_IN_PERIODS} GROUP BY s.group_id) "
-        f"SELECT g.cluster, {names}, {', '.join(COLUMNS)} "
+        f"WITH asked(period, first_day) AS (VALUES {_values(days)}), by_group AS "
+        f"(SELECT s.group_id, {sums_as(columns)} FROM asked CROSS JOIN savings s "
+        f"WHERE {_IN_PERIODS} GROUP BY s.group_id) "
+        f"SELECT g.cluster, {names}, {', '.join(columns)} "
         "FROM by_group JOIN savings_groups g ON g.id = by_group.group_id"
     )
     of_cluster = "" if cluster is None else " WHERE g.cluster = ?"
@@ -240,8 +252,8 @@ def sums_of_all(connection: Connection, metric: str, days: Days, level: str, clu
 def sums_of_user(connection: Connection, metric: str, days: Days, noun: str, cluster: str, user: str) -> list[Any]:
     """Return the same by any column of the groups, for one user, by look-ups of the user's groups alone."""
     query = (
-        f'WITH asked(period, first_day) AS (VALUES {_values(days)}) SELECT g.cluster, g."{noun}" AS name, {_SUMS} '
-        f"FROM savings_groups g CROSS JOIN asked CROSS JOIN savings s WHERE {_IN_PERIODS} "
+        f'WITH asked(period, first_day) AS (VALUES {_values(days)}) SELECT g.cluster, g."{noun}" AS name, '
+        f"{sums_as(COLUMNS)} FROM savings_groups g CROSS JOIN asked CROSS JOIN savings s WHERE {_IN_PERIODS} "
         'AND s.group_id = g.id AND g.cluster = ? AND g."user" = ? GROUP BY 1, 2'
     )
     return fetch(connection, query, (metric, "group", cluster, user))

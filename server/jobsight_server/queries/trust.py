@@ -29,11 +29,12 @@ _TOTALS = (
     f"SELECT group_id, g.cluster, {{name}}, {', '.join(SCORES)}, best, recent_jobs, recent "
     "FROM by_group JOIN savings_groups g ON g.id = by_group.group_id WHERE jobs > 0"
 )
+# Without an index for the metric, or SQLite reads all groups of the days for each group.
 _EACH = (
     "WITH asked(group_id, metric) AS (VALUES {{asked}}) "
     f"SELECT s.group_id, s.metric, s.first_day, {', '.join(f's.{name}' for name in SCORES)} "
     "FROM asked CROSS JOIN forecast_scores s WHERE s.level = '{level}' AND s.group_id = asked.group_id "
-    "AND s.metric = asked.metric AND s.period = '{period}' AND s.first_day BETWEEN {first} AND {last} "
+    "AND s.metric || '' = asked.metric AND s.period = '{period}' AND s.first_day BETWEEN {first} AND {last} "
     "ORDER BY s.group_id, s.metric, s.first_day"
 )
 
