@@ -188,8 +188,12 @@ def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_t
     sources = {decision.estimated_from for decision in found.decisions.values() if decision.amount is not None}
     if "facts" in sources:
         enough = ", estimated from jobs with similar facts"
-    elif "processors" in sources:
+    elif "other processors" in sources:
         enough = f", estimated from jobs{found.such_jobs.on_processors}"
+    elif sources != {None}:
+        jobs = min(found.decisions[metric].similar for metric in ASKED_FOR if found.decisions[metric].estimated_from)
+        together = " submitted together" if "one burst" in sources else ""
+        enough = f", estimated from only {jobs} {kind if jobs > 1 else 'similar job'}{together}"
     steps = [f"{time_text(limit)}: {how_many(jobs)}" for limit, jobs in found.decisions["runtime"].steps]
     of_time = f" Run time {'; '.join(steps)}." if steps else ""
     return f"Ask for {' and '.join(amounts)}{enough}.{of_time}"

@@ -116,8 +116,8 @@ class Decision:
 
     ``enough``: probability that the amount is enough, None without sufficient evidence. ``similar``: number of similar
     jobs with a measured use. ``steps``: if more than the request is recommended, both amounts with what they were
-    enough for. ``estimated_from``: jobs with other numbers of ``processors``, which say nothing of that probability, or
-    with similar ``facts``, which say nothing of all similar jobs.
+    enough for. ``estimated_from``: few or other jobs, which say nothing of that probability, or those with similar
+    ``facts``, which say nothing of all similar jobs.
     """
 
     amount: float | None
@@ -125,7 +125,7 @@ class Decision:
     similar: int
     kept: Kept | None = None
     steps: tuple[tuple[float, Enough], ...] = ()
-    estimated_from: Literal["processors", "facts"] | None = None
+    estimated_from: Literal["facts"] | Kept | None = None
 
 
 def decide(
@@ -184,8 +184,8 @@ def decide(
         return kept("as requested")
     is_alike = uses[0].is_alike
     enough = None if few or not is_alike or rounded < amount else need.share(rounded)
-    if need.by_facts or not is_alike:
-        return Decision(rounded, enough, len(uses), estimated_from="facts" if need.by_facts else "processors")
+    if source := "facts" if need.by_facts else few if is_alike else "other processors":
+        return Decision(rounded, enough, len(uses), estimated_from=source)
     limits = (asked, rounded) if enough is not None and 0.0 < asked < rounded else ()
     return Decision(rounded, enough, len(uses), steps=tuple((limit, count_enough([(uses, limit)])) for limit in limits))
 

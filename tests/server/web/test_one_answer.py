@@ -273,6 +273,20 @@ def test_facts_of_the_last_job_count_wherever_it_is_asked_about(served: Any) -> 
     assert (savings["like_job"], savings["recommended"]) == ("119", memory * MIB)
 
 
+def test_two_similar_jobs_are_named_as_the_source_and_refute_the_request(served: Any) -> None:
+    with served.engine.begin() as connection:
+        for number, processors in enumerate((1, 1, 4)):
+            run(connection, number, processors=processors, requested_memory_bytes=None)
+    learn(served)
+    answer = ask(served, mem="100M", num_tasks=1, time_limit=600)
+    assert re.match(
+        r"Ask for [0-9]+M, estimated from only 2 similar jobs\. Your last 2 similar jobs on 1 processor used at most "
+        r"308 MiB and ran at most 30 min\. Keep the time limit: fewer than 5 similar jobs",
+        answer["text"],
+    ), answer["text"]
+    assert answer["forecasts"][0]["forecast"] == 308 * MIB, "not 100 MiB"
+
+
 SITES: dict[
     str, Any
 ] = {  # MiB used, MiB requested, bursts of so many, seconds; the last one was killed with so many MiB
