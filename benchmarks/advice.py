@@ -21,7 +21,7 @@ from pathlib import Path
 from filled_server import ask, cpu_seconds, fill, free_port, wait_for
 
 from jobsight_server.auth.tokens import create_token
-from jobsight_server.forecasts import rebuild
+from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.schema import jobs
 from jobsight_server.systems.migrate import upgrade

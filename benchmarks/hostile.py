@@ -49,7 +49,7 @@ sys.path[:0] = [str(ROOT / "examples"), str(Path(__file__).parent)]
 
 from filled_server import cpu_seconds, family, fill  # noqa: E402
 
-from jobsight_server.forecasts import rebuild  # noqa: E402
+from jobsight_server.forecasts.rounds import rebuild  # noqa: E402
 from jobsight_server.storage.engine import open_engine  # noqa: E402
 from site_run import Site, free_address, wait_until  # noqa: E402
 

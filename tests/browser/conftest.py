@@ -19,7 +19,7 @@ from tests import make
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import BINS, accuracy_of_histogram
 from jobsight_server.auth.sessions import create_login
-from jobsight_server.forecasts import rebuild
+from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.profiler.totals import count_marked
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests import make
 
-from jobsight_server.forecasts import rebuild
+from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.storage.engine import open_engine
 from site_run import Site, free_address
 

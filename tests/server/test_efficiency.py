@@ -11,7 +11,7 @@ from sqlalchemy import Engine, delete, insert
 from tests import make
 
 from jobsight_server import cli
-from jobsight_server.forecasts import rebuild
+from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.storage import schema
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

@@ -18,9 +18,10 @@ from jobsight_predictor.profile import Profile
 from jobsight_predictor.question import Question
 from jobsight_server import cli
 from jobsight_server.accounting.amounts import size_text
-from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, Prediction, rebuild
+from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, Prediction
 from jobsight_server.forecasts.history import history
 from jobsight_server.forecasts.request import job_question
+from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.storage.schema import jobs, model_state, profiles
 
 STEPS = [200.0, 200.0, 800.0, 800.0, 800.0, 800.0, 800.0, 800.0]

@@ -12,14 +12,16 @@ import pytest
 from jobsight_server.cli import main
 
 _MEASURED = """
-import sys
+import gc, sys
 from jobsight_server.cli import main
 try:
     status = main()
 except SystemExit as ended:
     status = ended.code
 assert "sqlalchemy.dialects.postgresql" not in sys.modules
+assert gc.isenabled()
 loaded = {name.partition(".")[0] for name in sys.modules if not name.startswith("_")}
+loaded |= {"learner"} & {name.removeprefix("jobsight_server.forecasts.") for name in sys.modules}
 print("loaded", *sorted(loaded - sys.stdlib_module_names - {"cython_runtime"}))
 sys.exit(status)
 """
@@ -43,7 +45,7 @@ def site(migrated_file: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     [
         ("--help", ["jobsight_server"]),
         ("serve --help", sorted([*_OURS, "msgspec", "sqlalchemy", "typing_extensions"])),
-        ("import torque LOG --cluster alpha --database SITE", [*_STORAGE, "numpy"]),
+        ("import torque LOG --cluster alpha --database SITE", [*_STORAGE, "learner", "numpy"]),
         ("predict --cluster alpha --user alice --database SITE", _STORAGE),
         ("seff 1000 --database SITE", [*_STORAGE, "numpy"]),
     ],

@@ -21,8 +21,9 @@ import pytest
 from sqlalchemy import Engine, MetaData, insert, inspect, select, text
 
 from jobsight_server.auth.tokens import TokenCache, digest_of
-from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild_if_outdated
+from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest
 from jobsight_server.forecasts.request import job_question
+from jobsight_server.forecasts.rounds import rebuild_if_outdated
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import Batch, Submission
 from jobsight_server.profiler.run import profile_finished

@@ -14,7 +14,8 @@ from sqlalchemy import Connection, select
 from jobsight_server.command_line.answers import existing
 from jobsight_server.command_line.arguments import settings_of
 from jobsight_server.commands.withdraw import withdraw
-from jobsight_server.forecasts import forecast_config, rebuild
+from jobsight_server.forecasts import forecast_config
+from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.storage.clusters import chosen
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import accounting_files

@@ -13,11 +13,12 @@ from jobsight_server.accounting.amounts import MEMORY_PATTERN, memory_bytes, tim
 from jobsight_server.accounting.parsers.quantities import LONGEST_INDEXED
 from jobsight_server.advice.recommendation import predictions
 from jobsight_server.advice.requirements import Feedback, Requirement, SubmittedJob, ask, take_feedback
-from jobsight_server.forecasts import Prediction, report
+from jobsight_server.forecasts import Prediction
 from jobsight_server.forecasts.events import Observation
 from jobsight_server.forecasts.prediction import read_prediction
 from jobsight_server.forecasts.record import Metric, Record
 from jobsight_server.forecasts.request import ForecastRequest, question_of_text, whole_job_request
+from jobsight_server.forecasts.rounds import report
 from jobsight_server.storage.engine import LARGEST_ID
 from jobsight_server.storage.errors import UserError
 from jobsight_server.web.kit.inputs import (

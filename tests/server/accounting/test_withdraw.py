@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Engine
 
 from jobsight_server.cli import main
-from jobsight_server.forecasts import rebuild
+from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.storage.clusters import stored_clusters
 from jobsight_server.storage.event_counts import read_event_counts
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from jobsight_server.forecasts import AnswerReader, ForecastConfig, rebuild, rebuild_if_outdated
+from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.forecasts.history import history
+from jobsight_server.forecasts.rounds import rebuild, rebuild_if_outdated
 from jobsight_server.forecasts.workload import jobs_of_database
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.queries.job_detail import job_detail

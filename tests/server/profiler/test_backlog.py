@@ -10,9 +10,9 @@ import pytest
 from sqlalchemy import delete, update
 
 from jobsight_predictor.profile.groups import PERIOD_S
-from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild, report
+from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest
 from jobsight_server.forecasts.events import Observation, last_event, read_learned_until
-from jobsight_server.forecasts.rounds import catch_up, lock_learning
+from jobsight_server.forecasts.rounds import catch_up, lock_learning, rebuild, report
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.schema import jobs, learned_until, profiles, series
 

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from sqlalchemy import event, update
 
-from jobsight_server.forecasts import ForecastConfig, rebuild
+from jobsight_server.forecasts import ForecastConfig
+from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import AgentReport, Batch, Submission
 from jobsight_server.profiler.run import profile_finished, profile_late

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event, text, update
 
-from jobsight_server.forecasts import rebuild
+from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.runs import ON_NODES
 from jobsight_server.storage.event_counts import read_event_counts

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, func, select
 
-from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild
-from jobsight_server.forecasts import report as report_outcome
+from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest
 from jobsight_server.forecasts.events import Observation
 from jobsight_server.forecasts.request import job_question
+from jobsight_server.forecasts.rounds import rebuild
+from jobsight_server.forecasts.rounds import report as report_outcome
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import model_state, outcomes, series

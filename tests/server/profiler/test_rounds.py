@@ -11,15 +11,10 @@ from sqlalchemy import text, update
 
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.reserve import Basis
-from jobsight_server.forecasts import (
-    AnswerReader,
-    ForecastConfig,
-    ForecastRequest,
-    rebuild,
-    rebuild_if_outdated,
-)
+from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest
 from jobsight_server.forecasts.reader import StateKey, read_state
 from jobsight_server.forecasts.request import job_question
+from jobsight_server.forecasts.rounds import rebuild, rebuild_if_outdated
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.schema import jobs, pending_at_start, pending_forecasts, profiles
 

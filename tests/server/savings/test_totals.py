@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, delete, func, select, text, update
 
-from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, rebuild
+from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest
 from jobsight_server.forecasts.request import job_question
-from jobsight_server.forecasts.rounds import lock_learning
+from jobsight_server.forecasts.rounds import lock_learning, rebuild
 from jobsight_server.profiler.kept_sums import (
     GROUPS_OF_A_USER,
     OTHER,

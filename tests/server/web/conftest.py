@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, insert
 from tests import make
 
 from jobsight_server.auth.tokens import create_token
-from jobsight_server.forecasts import rebuild
+from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings import SETTINGS, Settings, load_settings
 from jobsight_server.storage import schema

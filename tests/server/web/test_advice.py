@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import update
 from tests import make
 
-from jobsight_server.forecasts import rebuild
+from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.storage import schema
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import select, update
 from tests import make
 
-from jobsight_server.forecasts import rebuild
+from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import read_event_counts
 

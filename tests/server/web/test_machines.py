@@ -10,7 +10,7 @@ from sqlalchemy import insert
 from tests import make
 
 from jobsight_predictor.reliability.sessions import Presence
-from jobsight_server.forecasts import rebuild
+from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.systems.ranking import tables as ranking_tables
 from jobsight_server.systems.ranking.learning import ReliabilityState, learn, write_reliability
 from jobsight_server.systems.ranking.queries import MachineRanker

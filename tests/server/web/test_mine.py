@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests import make
 
-from jobsight_server.forecasts import rebuild
+from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.queries import jobs as queries
 from jobsight_server.queries.my_jobs import WEEK_S
 from jobsight_server.storage.event_counts import count_all

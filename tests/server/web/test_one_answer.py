@@ -17,9 +17,10 @@ from jobsight_server.adjust.plan import Needs
 from jobsight_server.adjust.present import PresentJob
 from jobsight_server.advice.words import KEPT
 from jobsight_server.cli import main
-from jobsight_server.forecasts import AnswerReader, ForecastConfig, rebuild
+from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.forecasts.decision import Kept
 from jobsight_server.forecasts.reader import asked_for
+from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.totals import count_again
 from jobsight_server.storage import schema

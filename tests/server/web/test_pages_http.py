@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, insert
 from tests import make
 
-from jobsight_server.forecasts import rebuild
+from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.queries.rejected import REJECTIONS
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import count_all

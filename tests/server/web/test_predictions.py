@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from jobsight_server.forecasts import rebuild
+from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.serve.app import create_app
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.web.fast_path import StoredPredictions

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, text
 from tests import make
 
 from jobsight_predictor.reliability.sessions import SessionSettings
-from jobsight_server.forecasts import rebuild
+from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.storage.samples import read_samples
 from jobsight_server.systems.ranking.periodic import update_machines
 from jobsight_server.web.kit.units import FORMATS
