@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, delete, func, insert, select
 
+from jobsight_server.accounting.amounts import percent
 from jobsight_server.accounting.runs import RUNNING
 from jobsight_server.forecasts.record import Record
 from jobsight_server.forecasts.such_jobs import last_runs
@@ -183,11 +184,11 @@ def _idle(site: _Site) -> Iterator[Finding]:
         for cluster, user, requested, used in site.sums(metric, columns=("requested", "used")):
             if requested > 0.0 and used <= at_most * requested:
                 held, busy = requested / 3600.0 / site.weeks, used / 3600.0 / site.weeks
-                text = f"{busy / held:.0%} of {held:,.0f} {noun}-hours a week busy"
+                text = f"{percent(busy / held)} of {held:,.0f} {noun}-hours a week busy"
                 users.append((held - busy, Evidence("user", cluster, user, text)))
         idle = sum(hours for hours, _ in users)
         evidence = [each for _, each in sorted(users, key=lambda each: -each[0])[:_LISTED]]
-        text = f"{_many(len(users), 'user')} kept at most {at_most:.0%} of their {noun}s busy"
+        text = f"{_many(len(users), 'user')} kept at most {percent(at_most)} of their {noun}s busy"
         text += f": {idle:,.0f} idle {noun}-hours a week."
         action = f"Ask them whether their programs are serial, or wait for data, and request fewer {noun}s."
         if idle / of_node >= _WORTH_HOURS:
@@ -266,7 +267,7 @@ def _missing(site: _Site, without: Collection[NodeName]) -> Iterator[Finding]:
         of = dict(zip(COLUMNS, sums, strict=True))
         counted = of["jobs"] + of["without_request"] + of["without_bound"] + of["without_use"]
         bare = [Evidence("node", where, name, "no agent") for where, name in sorted(without) if where == cluster]
-        text = f"{of['without_use'] / max(counted, 1.0):.0%} of the jobs of {cluster} have no exact memory"
+        text = f"{percent(of['without_use'] / max(counted, 1.0))} of the jobs of {cluster} have no exact memory"
         text += f"; {_many(len(bare), 'node')} with running jobs without an agent."
         action = "Install the agent on these nodes." if bare else "A job's page says why its memory is unknown."
         if counted and of["without_use"] >= _MISSING_FROM * counted:

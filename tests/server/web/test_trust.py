@@ -1,4 +1,4 @@
-"""The page Trust on planted histories, checked against plain SQL."""
+"""The page Trust on planted histories. Its figures are compared with SQL in test_displayed.py."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import Engine, text
 
-from .planted import BROKEN_ON, DAY_S, FIRST, SCRIPT, USERS
+from .planted import BROKEN_ON, SCRIPT, USERS
 
 
 def ask(planted: FlaskClient, **query: Any) -> Any:
@@ -32,35 +31,6 @@ def test_who_broke_stands_first_with_the_first_bad_day(planted: FlaskClient) -> 
     application = ask(planted, range="90d", metric="memory", by="application")
     assert application["rows"][0]["name"] == "app-kim"
     assert application["rows"][0]["first_bad_day"] == BROKEN_ON
-
-
-def test_figures_are_those_of_sql(planted: FlaskClient, engine: Engine) -> None:
-    by_hand = text(
-        'SELECT j."user", count(*), avg(CASE WHEN abs(p.forecast - p.value) >= p.value THEN 0.0 '
-        "ELSE 1.0 - abs(p.forecast - p.value) / p.value END), "
-        "avg(CASE WHEN abs(p.forecast - p.value) <= 0.2 * p.value THEN 1.0 ELSE 0.0 END), "
-        "avg(CASE WHEN p.bound * j.processors = j.requested_memory_bytes THEN NULL WHEN p.value <= p.bound THEN 1.0 "
-        "ELSE 0.0 END), sum(CASE WHEN p.bound * j.processors = j.requested_memory_bytes THEN 0 ELSE 1 END) "
-        "FROM profiles p JOIN jobs j ON j.id = p.run_id "
-        "WHERE p.metric = 'memory' "
-        'AND j."end" >= :since AND j."end" < :until GROUP BY j."user"'
-    )
-    for query, since, until in (
-        ({"range": "90d"}, FIRST, FIRST + 60 * DAY_S),
-        ({"since": "2023-11-22", "until": "2023-12-05"}, FIRST + 7 * DAY_S, FIRST + 28 * DAY_S),
-    ):
-        found = ask(planted, **query, metric="memory", limit=100)
-        with engine.connect() as connection:
-            wanted = {name: row for name, *row in connection.execute(by_hand, {"since": since, "until": until})}
-        assert {row["name"] for row in found["rows"]} == wanted.keys() >= USERS.keys()
-        for row in found["rows"]:
-            jobs, accuracy, within20, held, recommended = map(float, wanted[row["name"]])
-            assert (row["jobs"], row["bounds"]) == (jobs, recommended)
-            assert row["accuracy"] == pytest.approx(accuracy, abs=1e-6)
-            assert (row["within20"], row["held"]) == (pytest.approx(within20), pytest.approx(held))
-            assert sum(week["jobs"] for week in row["weeks"]) == jobs
-        (memory,) = [metric for metric in found["metrics"] if metric["metric"] == "memory"]
-        assert memory["jobs"] == sum(float(row[0]) for row in wanted.values())
 
 
 def test_a_share_held_is_marked_where_chance_does_not_explain_it(planted: FlaskClient) -> None:
