@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
 from tests import make
 from tests.server.test_walks import RECORD
 
@@ -69,7 +69,7 @@ def ask(log: Path, tmp_path: Path, engine: Engine, path: str) -> Any:
     return client.get(f"/api/v1/{path}&since=2023-11-15&until=2023-11-18").get_json()
 
 
-def test_its_numbers_are_those_of_pages_and_of_sql(
+def test_its_numbers_are_those_of_pages(
     log: Path, tmp_path: Path, sqlite_engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page = tmp_path / "report.html"
@@ -115,17 +115,6 @@ def test_its_numbers_are_those_of_pages_and_of_sql(
     for each in (printed, shown):
         assert f"#PBS -l mem={more['ask_for'] / 2**20:.0f}mb" in each.partition("must ask for more")[2]
     assert "accounting lines rejected: " in words
-    with sqlite_engine.connect() as connection:
-        requested, used, number = connection.execute(
-            text(
-                'SELECT sum(j.requested_memory_bytes * (j."end" - j.start)) / 3600.0 / 1073741824.0, '
-                'sum(m.value * j.processors * (j."end" - j.start)) / 3600.0 / 1073741824.0, count(*) FROM jobs j '
-                "JOIN profiles m ON m.run_id = j.id AND m.metric = 'memory' AND m.bound IS NOT NULL "
-                "WHERE j.requested_memory_bytes IS NOT NULL"
-            )
-        ).one()
-    assert (memory["requested_hours"], memory["used_hours"]) == pytest.approx((requested, used), rel=1e-6)
-    assert memory["jobs"] == number
 
 
 def test_the_page_is_one_file_and_says_what_the_text_says(

@@ -1,4 +1,6 @@
-"""Seventeen questions of administrators and users, answered within two clicks from the start page and as SQL does."""
+"""Eighteen questions, answered within two clicks from the start page and as SQL does: over HTTP, and in Chromium to
+administrators and to staff; two of them to the user.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +8,23 @@ import re
 from collections.abc import Callable, Iterator
 from html import unescape
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
+from playwright.sync_api import Page
 from sqlalchemy import Engine, text
 from tests import make
+from tests.browser.conftest import browser as browser
+from werkzeug.serving import make_server
 
 from jobsight_predictor.reliability.sessions import SessionSettings
+from jobsight_server.auth.tokens import create_token
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.storage.samples import read_samples
 from jobsight_server.systems.ranking.periodic import update_machines
+from jobsight_server.web.kit.routes import COOKIE
 from jobsight_server.web.kit.units import FORMATS
 
 from .planted import BROKEN_ON, GIB, NOW, PROCESSORS
@@ -61,15 +69,63 @@ class Walk:
         return plain(self.part("answer", "</p>"))
 
 
-@pytest.fixture
-def ask(planted: FlaskClient, engine: Engine) -> Iterator[Callable[..., Walk]]:
-    walks: list[Walk] = []
+class Clicks(Walk):
+    """The same by real clicks on links that are visible."""
 
-    def begin(question: str, client: FlaskClient = planted) -> Walk:
-        walks.append(Walk(client, question))
+    def __init__(self, page: Page, client: FlaskClient, question: str) -> None:
+        self._page = page
+        super().__init__(client, question)
+
+    def go(self, path: str) -> None:
+        self._arrive(lambda: self._page.goto(path))
+
+    def click(self, name: str) -> None:
+        link = self._page.get_by_role("link", name=name, exact=True).first
+        if (link.get_attribute("href") or "").startswith("#"):
+            self.clicks += 1
+            link.click()
+        else:
+            self._arrive(link.click)
+
+    def _arrive(self, act: Callable[[], Any]) -> None:
+        with self._page.expect_response(lambda answer: answer.request.is_navigation_request() and answer.ok) as arrived:
+            act()
+        self.page, self.clicks = " ".join(arrived.value.text().split()), self.clicks + 1
+
+
+def staff(client: FlaskClient, engine: Engine) -> FlaskClient:
+    """A member of the staff who has logged in by a token."""
+    with engine.begin() as connection:
+        token = create_token(connection, "staff", "", NOW)[1]
+    found = client.application.test_client()
+    form = {"Sec-Fetch-Site": "same-origin"}
+    assert found.post("/login", data={"token": token}, headers=form).status_code == 303
+    return found
+
+
+IN_CHROMIUM = [pytest.mark.browser, pytest.mark.slow]
+
+
+@pytest.fixture(params=["http", *(pytest.param(role, marks=IN_CHROMIUM) for role in ("admin", "staff"))])
+def ask(request: pytest.FixtureRequest, planted: FlaskClient, engine: Engine) -> Iterator[Callable[..., Walk]]:
+    walks: list[Walk] = []
+    viewer = staff(planted, engine) if request.param == "staff" else planted
+    server = make_server("127.0.0.1", 0, planted.application, threaded=True)
+    Thread(target=server.serve_forever, daemon=True).start()
+
+    def begin(question: str, client: FlaskClient = viewer) -> Walk:
+        if request.param == "http":
+            walks.append(Walk(client, question))
+            return walks[-1]
+        url, cookie = f"http://127.0.0.1:{server.port}", client.get_cookie(COOKIE)
+        assert cookie is not None
+        context = request.getfixturevalue("browser").new_context(base_url=url)
+        context.add_cookies([{"name": COOKIE, "value": cookie.value, "url": url}])
+        walks.append(Clicks(context.new_page(), client, question))
         return walks[-1]
 
     yield begin
+    server.shutdown()
     for walk in walks:
         (row,) = [line for line in DOCUMENT.read_text().splitlines() if line.startswith(f"| {walk.question} |")]
         assert walk.clicks == int(row.rstrip("| ").rpartition("|")[2]) <= CLICKS_AT_MOST
@@ -105,7 +161,7 @@ def test_every_question_of_the_document_is_asked(planted: FlaskClient) -> None:
     lines = DOCUMENT.read_text().splitlines()
     rows = [line.split("|")[1].strip() for line in lines if line.endswith((" 0 |", " 1 |", " 2 |"))]
     assert sorted(rows) == sorted(re.findall(r'"([^"\n]+\?)"[,)]', Path(__file__).read_text()))
-    assert len(rows) == 17
+    assert len(rows) == 18
 
 
 @pytest.mark.parametrize(
@@ -143,6 +199,18 @@ def test_what_it_brought(ask: Ask, sql: Sql) -> None:
     ((hours,),) = sql(held)
     assert walk.answer.startswith("Nothing was adjusted yet. Recommended requests would have freed ")
     assert f" of {FORMATS['hours'](hours)} node-hours in 8 weeks. Next: Monday " in walk.answer
+
+
+def test_which_jobs_fill_a_link(ask: Ask, sql: Sql, engine: Engine) -> None:
+    links = '[{"name": "e", "kind": "ethernet", "width_bits": 64, "speed_bps": 4e9}]'
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE nodes SET interfaces = :links WHERE name = 'n1'"), {"links": links})
+    walk = ask("Which jobs fill a link?")
+    walk.click("Network")
+    assert "1 node of 4 uses more than half of its links now, with 2 jobs." in walk.answer
+    there = "SELECT job_id FROM jobs JOIN job_nodes ON run_id = id WHERE node = 'n1' AND state = 'running'"
+    rows = walk.part("jobs", "</table>").split("<tr")[2:]
+    assert {plain(f"<tr{row}", " ").split()[0] for row in rows} == {job for (job,) in sql(there)}
 
 
 def test_who_improved(ask: Ask) -> None:
