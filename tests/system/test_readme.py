@@ -36,7 +36,7 @@ def run(tmp_path: Path) -> object:
 
 def test_its_first_blocks_have_the_report_and_both_targets() -> None:
     first, second = re.findall(r"```console\n(.*?)```", README, re.DOTALL)[:2]
-    assert [line.split("#")[0].split()[1:3] for line in first.splitlines()] == [["sacct", "-a"], ["jobsight", "report"]]
+    assert [line.split()[1:3] for line in first.splitlines()] == [["sacct", "-aD"], ["jobsight", "report"]]
     assert [line.split("#")[0].split()[1:] for line in second.splitlines()] == [["make", "demo"], ["make", "test"]]
 
 

@@ -22,7 +22,7 @@ from jobsight_server.profiler.values import GpuUse, Quantity
 from jobsight_server.queries.changes import Moved, changes_of
 from jobsight_server.queries.efficiency import Efficiency, NextRequests
 from jobsight_server.queries.job_named import named, named_or_task
-from jobsight_server.queries.jobs import Run, RunState, run_columns, started
+from jobsight_server.queries.jobs import OUTCOME, Outcome, Run, RunState, run_columns, started
 from jobsight_server.queries.running import Forecast, Foreseen, SoFar, forecasts_of, foreseen, over_bound, used_so_far
 from jobsight_server.queries.timeline import POINTS, OwnReadings, Timeline, own_readings, timeline
 from jobsight_server.settings.declared import AccountingSource
@@ -306,6 +306,7 @@ class RunEfficiency(Record):
     end: float | None
     state: RunState
     exit_status: int | None
+    outcome: Outcome
     failure: str | None
     advice: str | None
     ask_lines: list[AskLine]
@@ -324,7 +325,9 @@ def run_efficiencies(
 
     Empty without any: jobs that never started are not stored.
     """
-    query = select(jobs).where(named_or_task(connection, job_id)).order_by(jobs.c.cluster, jobs.c.start, jobs.c.id)
+    query = (
+        select(jobs, OUTCOME).where(named_or_task(connection, job_id)).order_by(jobs.c.cluster, jobs.c.start, jobs.c.id)
+    )
     if user is not None:
         query = query.where(jobs.c.user == user)
     asking, found = NextRequests(connection, reader), []

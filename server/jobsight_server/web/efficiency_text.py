@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from jobsight_server.accounting.runs import ENDED
 from jobsight_server.queries.efficiency import Efficiency
 from jobsight_server.queries.job_detail import RunEfficiency
 from jobsight_server.web.kit.units import RESOURCE_TITLES, percent, resource_value, utc
@@ -91,11 +90,7 @@ def _show_tasks(tasks: Mapping[str, RunEfficiency], console: Console) -> None:
 
 
 def _outcome(run: RunEfficiency) -> str:
-    if run.failure is not None:
-        return _FAILURES[run.failure]
-    if run.state != ENDED:
-        return run.state
-    return "completed" if run.exit_status == 0 else "ended" if run.exit_status is None else "failed"
+    return run.outcome if run.failure is None else _FAILURES[run.failure]
 
 
 def _title(run: RunEfficiency, number: int, count: int) -> str:
@@ -104,6 +99,7 @@ def _title(run: RunEfficiency, number: int, count: int) -> str:
     began = "not started" if run.start is None else utc(run.start)
     ended = "" if run.end is None else f" to {utc(run.end)}"
     outcome = "" if run.exit_status is None else f", exit status {run.exit_status}"
+    outcome += ", but failed" if run.exit_status == 0 and run.outcome == "failed" else ""
     failure = "" if run.failure is None else f" ({_FAILURES[run.failure]})"
     return f"{which}: {run.name or 'without a name'} of {run.user}, {began}{ended} UTC{outcome}{failure}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from itertools import groupby
 
-from flask import Blueprint, Response
+from flask import Blueprint, Response, redirect, url_for
 from msgspec.structs import replace
 from werkzeug.wrappers import Response as AnyResponse
 
@@ -19,6 +19,7 @@ from jobsight_server.queries.jobs import KILLED, OUTCOMES, SORTS, JobArray, JobF
 from jobsight_server.queries.my_jobs import MyJobs, my_jobs
 from jobsight_server.queries.timeline import POINTS
 from jobsight_server.web.kit.inputs import (
+    given,
     integer_argument,
     one_cluster,
     required_name,
@@ -169,6 +170,8 @@ def add_pages(pages: Blueprint) -> None:
 
     @pages.get("/mine", endpoint="mine")
     def show_mine() -> AnyResponse:
+        if given("user") is None:  # of staff, who may choose one
+            return redirect(url_for("pages.users"), 303)
         found = mine()
         return page("mine.html", found, MINE, listing=LISTING, offered=offered, grouped=grouped(found.jobs))
 

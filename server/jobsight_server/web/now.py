@@ -89,4 +89,4 @@ def add_pages(pages: Blueprint) -> None:
         table = choice_argument("table", ("yes",))
         wanted = {**LISTING.wanted(), "map": given("map"), "table": table}
         found, loads = _now()
-        return page("now.html", found, NOW, listing=LISTING, loads=loads, figure=figure, wanted=wanted)
+        return page("now.html", found, NOW, listing=LISTING, others=wanted, loads=loads, figure=figure, wanted=wanted)

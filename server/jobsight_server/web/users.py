@@ -192,6 +192,7 @@ def add_pages(pages: Blueprint) -> None:
             found,
             route,
             status=200 if refused is None else 400,
+            others=(*wanted, *(parameter.name for parameter in APPLICATIONS.parameters)),
             refused=refused,
             similar_use=similar_use,
             applications=user_applications(),

@@ -84,6 +84,7 @@ def test_the_start_page_of_a_user_says_what_was_killed_and_what_to_paste(kim: An
     assert advised["ask_lines"][0]["text"] in page.text
     assert "others" not in text
     assert SCRIPT not in text
+    assert kim.person().get("/mine", follow_redirects=True).request.path == "/users", "of staff, who choose one"
     for name in ("user=lee", "user=kim&user=lee"):
         assert person.get(f"/mine?{name}").status_code == 403
 

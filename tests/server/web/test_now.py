@@ -35,7 +35,7 @@ def test_the_map_shows_what_nodes_do(planted: FlaskClient) -> None:
     page = planted.get("/now?map=bandwidth").text
     assert 'title="n1: 3.00 Gbit/s"' in page
     assert 'class="h4"' in page.split('id="map"')[1]
-    assert planted.get("/now?map=heat").status_code == 400
+    assert [planted.get(f"/now?{wrong}").status_code for wrong in ("map=heat", "range=7d")] == [400, 400]
     assert "Load of each node" not in page
     assert "Load of each node" in planted.get("/now?map=memory&table=yes").text
 

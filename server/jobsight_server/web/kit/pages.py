@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -26,12 +26,19 @@ def page(
     route: Route,
     status: int = 200,
     listing: Listing | None = None,
+    others: Iterable[str] = (),
     **shown: Any,
 ) -> Response:
     """Return the page for ``data``, which ``route`` returns as JSON; ``shown`` is for the template only.
 
+    ``others`` are query parameters of the page alone.
+
     Links of a ``listing`` keep its ``wanted``.
+
+    Raises:
+        BadRequest: a query parameter that ``route`` does not take: a misspelt one would change nothing, unseen.
     """
+    route.refuse_unknown(others)
     if listing is not None:
         shown = {"listing": listing, "wanted": listing.wanted(), "asked": listing.asked(), **shown}
     clusters = sorted(context().clusters.all())

@@ -316,13 +316,13 @@ class Route:
         of_access = (401, 403, 503) if self.roles is not None else ()
         return sorted({400, *of_names, *of_bodies, *of_access, *self.errors})
 
-    def refuse_unknown(self) -> None:
-        """Refuse the present request if it has other parameters, or one twice."""
-        known = sorted(parameter.name for parameter in self.parameters)
+    def refuse_unknown(self, others: Iterable[str] = ()) -> None:
+        """Refuse the present request if it has more than these and ``others`` as parameters, or one twice."""
+        known = sorted({*others, *(parameter.name for parameter in self.parameters)})
         for name, values in request.args.lists():
             if name not in known:
                 takes = ", ".join(known) or "none"
-                raise BadRequest(f"query parameter {name[:100]!r} is unknown; {self.path} takes: {takes}")
+                raise BadRequest(f"query parameter {name[:100]!r} is unknown; {request.path} takes: {takes}")
             if len(values) > 1:
                 raise BadRequest(f"query parameter {name!r} was given {len(values)} times; give it once")
 
