@@ -118,6 +118,7 @@ def show(found: Recommendation, metrics: Sequence[str], console: Console) -> Non
         write, of_use = _WRITTEN[kind], size_text if kind == "bytes" else _WRITTEN[kind]
         used = similar_use(answer)
         unknown = any(resource == answer.metric and found.best(resource) is None for resource in ASKED_FOR)
+        unknown |= answer.metric == "cpu"  # no job asks for more than its processors
         first, second, *_ = (*(() if unknown else answer.attempts), None, None)
         table.add_row(
             METRICS[answer.metric].name,

@@ -94,6 +94,15 @@ def test_the_page_and_a_trace(engine: Engine, database_url: str, tmp_path: Path,
     assert "--classes: node class '4x': give COUNTxMEMORYM" in capsys.readouterr().err
 
 
+def test_a_replay_without_waits_shows_nothing(tmp_path: Path, capsys: Any) -> None:
+    idle, log = f"sqlite:///{tmp_path / 'idle.db'}", Path(__file__).parents[3] / "examples" / "accounting" / "20261101"
+    assert main(["import", "torque", str(log), "--cluster", "a", "--database", idle]) == 0
+    assert main(["simulate", idle]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert "Nothing shows whether the replay explains the record, as all jobs wait alike in one of them" in words
+    assert "Run times: no job waits in the replay" in words
+
+
 def test_what_came_later_changes_nothing_before(engine: Engine, database_url: str, capsys: Any) -> None:
     """The rules read stored forecasts: the use and the run time of a job act only on what follows its end."""
     with engine.begin() as connection:

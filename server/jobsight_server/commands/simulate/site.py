@@ -274,7 +274,10 @@ def _machine(machine: Machine) -> dict[str, Any]:
 
 
 def _explained(recorded: Floats, replayed: Floats, replays: Sequence[Replay]) -> dict[str, Any]:
-    """Return how far the replay agrees with the record, and what of the record EASY cannot explain."""
+    """Return how far the replay agrees with the record, and what of the record EASY cannot explain.
+
+    ``explains`` is None if waits hardly differ: means alike then show nothing.
+    """
     from scipy.stats import spearmanr  # takes half a second to load
 
     alike = float(spearmanr(recorded, replayed).statistic) if np.ptp(recorded) and np.ptp(replayed) else None
@@ -282,8 +285,9 @@ def _explained(recorded: Floats, replayed: Floats, replays: Sequence[Replay]) ->
     shares = np.array([_unexplained(replay) for replay in replays])
     total = shares[:, 0].sum()
     overtaken, idle = (float(part) / total if total else 0.0 for part in shares[:, 1:].sum(axis=0))
-    explains = 1.0 / WITHIN <= ratio <= WITHIN and (alike is None or alike >= ALIKE)
-    return {"explains": bool(explains), "rank_correlation": alike, "overtaken": overtaken, "room_while_waiting": idle}
+    is_near = bool(1.0 / WITHIN <= ratio <= WITHIN)
+    explains = is_near and (None if alike is None else alike >= ALIKE)
+    return {"explains": explains, "rank_correlation": alike, "overtaken": overtaken, "room_while_waiting": idle}
 
 
 def _unexplained(replay: Replay) -> tuple[float, float, float]:

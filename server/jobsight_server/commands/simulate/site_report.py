@@ -82,6 +82,8 @@ def _trust(account: Mapping[str, Any]) -> str:
     alike = found["rank_correlation"]
     order = "" if alike is None else f"; rank correlation of waits {alike:.2f}"
     facts = f"mean wait {replayed} h in the replay, {recorded} h in the record{order}"
+    if found["explains"] is None:
+        return f"Nothing shows whether the replay explains the record, as all jobs wait alike in one of them: {facts}."
     if found["explains"]:
         return f"The replay as requested explains the record: {facts}."
     return (
@@ -97,7 +99,7 @@ def _conclusion(kind: str, rules: Mapping[str, Mapping[str, Any]]) -> str:
     """Return what Jobsight changes, and the simplest rule."""
     ours, simplest = (rules[f"{kind} by {by}"] for by in (OURS, SIMPLEST))
     if ours["wait_of_replay"][0] is None:
-        return f"{kind.capitalize()}: no job waits."
+        return f"{kind.capitalize()}: no job waits in the replay, so nothing can shorten a wait there."
 
     def words(row: Mapping[str, Any]) -> str:
         ratio, low, high = row["wait_of_replay"]
