@@ -228,17 +228,25 @@ def bench_influx(args: argparse.Namespace, work: Path) -> dict[str, float] | Non
 
 
 def bench_prometheus(args: argparse.Namespace, work: Path) -> dict[str, float] | None:
-    if shutil.which("prometheus") is None:
+    (work / "prometheus.yml").write_text("global: {}\n")
+    config = ["--config.file={work}/prometheus.yml", "--storage.tsdb.path={work}/tsdb"]
+    listen = ["--web.listen-address=127.0.0.1:{port}", "--web.enable-remote-write-receiver"]
+    return bench_remote_write(["prometheus", *config, *listen], "/-/ready", args, work)
+
+
+def bench_victoria(args: argparse.Namespace, work: Path) -> dict[str, float] | None:
+    listen = ["-httpListenAddr=127.0.0.1:{port}", "-storageDataPath={work}/data"]
+    return bench_remote_write(["victoria-metrics", *listen], "/health", args, work)
+
+
+def bench_remote_write(command: list[str], ready: str, args: argparse.Namespace, work: Path) -> dict[str, float] | None:
+    if shutil.which(command[0]) is None:
         return None
     port = free_port()
-    (work / "prometheus.yml").write_text("global: {}\n")
-    server = subprocess.Popen(
-        ["prometheus", f"--config.file={work}/prometheus.yml", f"--storage.tsdb.path={work}/tsdb",
-         f"--web.listen-address=127.0.0.1:{port}", "--web.enable-remote-write-receiver"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+    started = [part.format(port=port, work=work) for part in command]
+    server = subprocess.Popen(started, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        wait_for(port, "/-/ready")
+        wait_for(port, ready)
         headers = {
             "Content-Type": "application/x-protobuf",
             "Content-Encoding": "snappy",
@@ -270,7 +278,7 @@ def main() -> None:
     results: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as directory:
         results["jobsight"] = bench_jobsight(args, Path(directory))
-    peers = {"influxdb": bench_influx, "prometheus": bench_prometheus}
+    peers = {"influxdb": bench_influx, "prometheus": bench_prometheus, "victoria-metrics": bench_victoria}
     for name, bench in ({} if args.no_peers else peers).items():
         with tempfile.TemporaryDirectory() as directory:
             figures = bench(args, Path(directory))
@@ -278,9 +286,9 @@ def main() -> None:
             print(f"{name} is not installed (Debian: {name})")
         else:
             results[name] = figures
-    print(f"{'':<26}" + "".join(f"{name:>14}" for name in results))
+    print(f"{'':<26}" + "".join(f"{name:>18}" for name in results))
     for key in results["jobsight"]:
-        row = "".join(f"{figures[key]:>14,.1f}" if key in figures else f"{'':>14}" for figures in results.values())
+        row = "".join(f"{figures[key]:>18,.1f}" if key in figures else f"{'':>18}" for figures in results.values())
         print(f"{key:<26}{row}")
     print(json.dumps(results))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -85,6 +86,49 @@ class MemoryBudget:
             self._freed.set()
 
 
+class Outcomes:
+    """Outcomes on their way from the writer's thread to the event loop, which is woken once for several."""
+
+    def __init__(self) -> None:
+        self._arrived: deque[tuple[asyncio.Future[BatchOutcome], Future[BatchOutcome]]] = deque()
+
+    async def of(self, committing: Future[BatchOutcome]) -> BatchOutcome:
+        """Return the outcome, once it is durable.
+
+        Raises:
+            RefusedBatchError: it failed, or took too long.
+        """
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[BatchOutcome] = loop.create_future()
+        committing.add_done_callback(partial(self._arrive, loop, waiting))
+        try:
+            async with asyncio.timeout(_COMMIT_TIMEOUT_S):
+                return await waiting
+        except TimeoutError as error:
+            raise UnavailableError(f"the batch was not written within {_COMMIT_TIMEOUT_S:g} s") from error
+
+    def _arrive(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        waiting: asyncio.Future[BatchOutcome],
+        committed: Future[BatchOutcome],
+    ) -> None:
+        self._arrived.append((waiting, committed))
+        if len(self._arrived) == 1 and not loop.is_closed():  # else it has been woken
+            loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        while self._arrived:
+            waiting, committed = self._arrived.popleft()
+            error = committed.exception()
+            if waiting.done():  # nobody waits any longer
+                continue
+            if error is None:
+                waiting.set_result(committed.result())
+            else:
+                waiting.set_exception(error)
+
+
 class Reception:
     """Receives batches and stores them by its ``committer``, which must be closed.
 
@@ -112,7 +156,7 @@ class Reception:
         self._settings, self._lane, self._clock = settings, lane, clock
         self._clusters, self._collected = clusters, collected
         self._tokens, self._driver_error = TokenCache(engine), engine.dialect.loaded_dbapi.Error
-        self._budget = MemoryBudget(_BUDGET_BYTES)
+        self._budget, self._outcomes = MemoryBudget(_BUDGET_BYTES), Outcomes()
         self._logged, self._listed_before = Seldom(_LOGGED_S, _MOST_LOGGED), Seldom(_EXAMPLE_S, _MOST_EXAMPLES)
 
     async def take(self, authorization: str, encoding: str, read: Callable[[int], Awaitable[bytes]]) -> Answer:
@@ -136,7 +180,7 @@ class Reception:
                     known = await self._aside(self._clusters.all)
                 check_sender(batch, token, known, self._collected)
                 check_times(batch, self._settings, now)
-                outcome = await _done(self.committer.submit(submission))
+                outcome = await self._outcomes.of(self.committer.submit(submission))
             if outcome.status == "conflict":
                 raise RefusedBatchError(
                     422,
@@ -189,7 +233,7 @@ class Reception:
             self._is_example(refused, now),
         )
         try:
-            await _done(self.committer.refuse(refusal))
+            await self._outcomes.of(self.committer.refuse(refusal))
         except UnavailableError as error:
             return self._reject(error, now)
         except RefusedBatchError:  # it cannot be kept either
@@ -207,14 +251,3 @@ class Reception:
             whose = batch.cluster[:100], batch.node[:100]
             log.warning("a batch of cluster %r, node %r was refused with %d: %s", *whose, refused.status, str(refused))
         return self._listed_before.lets(sender, now)
-
-
-async def _done(committing: Future[BatchOutcome]) -> BatchOutcome:
-    """Return the outcome, once it is durable."""
-    waiting = asyncio.wrap_future(committing)
-    # Not wait_for, which would cancel what the writer's thread is about to finish.
-    await asyncio.wait([waiting], timeout=_COMMIT_TIMEOUT_S)
-    if not waiting.done():
-        waiting.add_done_callback(lambda late: late.cancelled() or late.exception())  # one that is late has no reader
-        raise UnavailableError(f"the batch was not written within {_COMMIT_TIMEOUT_S:g} s")
-    return waiting.result()

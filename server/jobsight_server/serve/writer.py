@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import gc
-import json
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
 
 from jobsight_server.front.addresses import listen
 from jobsight_server.front.server import BACKLOG, Front, recorder, run
@@ -48,7 +49,7 @@ class Writer:
             answer = Answer(status, {"error": message})
         headers = [("content-type", "application/json"), *answer.headers.items()]
         await send_answer(
-            send, WsgiAnswer(str(answer.status), headers, json.dumps(answer.content).encode()), close=unread
+            send, WsgiAnswer(str(answer.status), headers, msgspec.json.encode(answer.content)), close=unread
         )
 
 
