@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
@@ -190,7 +191,7 @@ class Reception:
                     batch,
                 )
         except AuthError as error:
-            self.committer.refuse(Refusal(str(error), "not authorised", now, 0, None))
+            self.committer.refuse(Refusal(str(error), "not authorised", now, None))
             return Answer(error.status, {"error": str(error)}, error.headers)
         except RefusedBatchError as refused:
             return await self._refuse(refused, body, now)
@@ -200,7 +201,7 @@ class Reception:
                 raise
             log.warning("a request was answered 503: %s", reason)
             self.committer.report(reason)
-            return self._reject(UnavailableError(reason), now)
+            return await self._refuse(UnavailableError(reason), b"", now)
         samples = {"samples": outcome.samples} if outcome.samples else {}
         return Answer(200, {"status": outcome.status, **samples})
 
@@ -214,30 +215,18 @@ class Reception:
     async def _aside(self, function: Callable[_Given, _Found], *args: _Given.args, **kwargs: _Given.kwargs) -> _Found:
         return await asyncio.get_running_loop().run_in_executor(self._lane, partial(function, *args, **kwargs))
 
-    def _reject(self, error: UnavailableError, now: float) -> Answer:
-        """Answer that the batch should be sent again later: it is counted, not kept."""
-        self.committer.refuse(Refusal(str(error), error.label, now, 0, None))
-        return Answer(503, {"error": str(error)}, {"Retry-After": "5"})
-
     async def _refuse(self, refused: RefusedBatchError, body: bytes, now: float) -> Answer:
         """Answer only once the body is in quarantine: the agent will not send it again."""
         batch = refused.batch
-        refusal = Refusal(
-            str(refused),
-            refused.label,
-            now,
-            len(body),
-            body if refused.is_kept else None,
-            batch.cluster if batch else None,
-            batch.node if batch else None,
-            self._is_example(refused, now),
-        )
+        sender: tuple[str | None, str | None] = (batch.cluster, batch.node) if batch else (None, None)
+        kept = body if refused.is_kept else None
+        refusal = Refusal(str(refused), refused.label, now, kept, *sender, self._is_example(refused, now))
         try:
             await self._outcomes.of(self.committer.refuse(refusal))
         except UnavailableError as error:
-            return self._reject(error, now)
+            return await self._refuse(error, b"", now)
         except RefusedBatchError:  # it cannot be kept either
-            self.committer.refuse(Refusal(str(refused), refused.label, now, len(body), None))
+            self.committer.refuse(replace(refusal, body=None))
         headers = {"Retry-After": "5"} if refused.status == 503 else {}
         return Answer(refused.status, {"error": str(refused)}, headers)
 

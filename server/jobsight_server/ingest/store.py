@@ -29,7 +29,6 @@ class Refusal:
     reason: str
     label: str
     received_at: float
-    size: int
     body: bytes | None
     cluster: str | None = None
     node: str | None = None
@@ -48,7 +47,7 @@ def _refuse(connection: Connection, refusal: Refusal, counts: Counter[tuple[str,
         "cluster": refusal.cluster,
         "node": refusal.node,
         "reason": storable(refusal.reason),
-        "bytes": refusal.size if refusal.body else 0,
+        "bytes": len(refusal.body or b""),
         "body": refusal.body or b"",
     }
     connection.execute(insert(quarantine).values(values))

@@ -32,7 +32,7 @@ def test_one_that_cannot_be_stored_takes_no_other_with_it(engine: Engine, make_b
         committer.submit(submission(make_batch(sequence=n, node=f"n{n}", cpus=2**70 if n == 2 else 4)))
         for n in range(5)
     ]
-    kept = committer.refuse(Refusal("wrong", "wrong content", 1.0, 3, b"abc"))
+    kept = committer.refuse(Refusal("wrong", "wrong content", 1.0, b"abc"))
     hold.set()
     outcomes = [future.exception(60) or future.result() for future in futures]
     assert isinstance(outcomes[2], RefusedBatchError)

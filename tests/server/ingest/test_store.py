@@ -68,7 +68,7 @@ def test_a_batch_counts_once(store: SampleStore, engine: Engine, make_batch: Mak
     found = [(row[0], row[1], row[4], row[5]) for row in stored(engine)]
     assert found == [(1000.0, 0, 1 << 30, 0.0), (1010.0, 100, 1 << 30, 0.0), (1020.0, 300, 1 << 30, 0.0)]
     assert rows(engine, "SELECT job_id, event, time FROM marks") == [("4711", "start", 1010.0)]
-    store.apply([Refusal("other content", "conflict", 1.0, 3, b"abc", "alpha", "n001")])
+    store.apply([Refusal("other content", "conflict", 1.0, b"abc", "alpha", "n001")])
     assert balance(engine)["batches_received"] == 4
 
 
@@ -103,7 +103,7 @@ def test_a_transaction_that_fails_leaves_nothing_behind(
 
 @pytest.mark.storage
 def test_quarantine_is_bounded_and_everything_is_counted(store: SampleStore, engine: Engine) -> None:
-    refusals = [Refusal(f"reason {i}", "wrong content", 1.0, 3, b"abc") for i in range(5)]
+    refusals = [Refusal(f"reason {i}", "wrong content", 1.0, b"abc") for i in range(5)]
     store.apply(refusals, {"too large": 1})
     assert [row[0] for row in rows(engine, "SELECT reason FROM quarantine ORDER BY id")] == [
         "reason 2", "reason 3", "reason 4",
