@@ -114,7 +114,13 @@ def page_of(
     Raises:
         RefusedError: a cursor of another list.
     """
-    keyed = sorted(((value(row), tie(row), row) for row in rows), key=lambda each: each[1])
+    valued = [(value(row), row) for row in rows]
+    total, end = len(valued), asked.page * asked.limit
+    known = sorted((each for each, _ in valued if each is not None), reverse=asked.descending)
+    if asked.after is None and end < len(known):  # no later value is put in order
+        edge, sign = known[end], asked.descending
+        valued = [of for of in valued if of[0] == edge or (of[0] is not None and (of[0] > edge) is sign)]
+    keyed = sorted(((each, tie(row), row) for each, row in valued), key=lambda each: each[1])
     ordered = sorted(
         (each for each in keyed if each[0] is not None), key=lambda each: each[0], reverse=asked.descending
     )
@@ -123,9 +129,9 @@ def page_of(
     if asked.after is not None:
         begin = sum(_is_passed(of, key, asked.after, descending=asked.descending) for of, key, _ in ordered)
     shown = ordered[begin : begin + asked.limit]
-    has_next = asked.sort in steady and begin + asked.limit < len(ordered)
+    has_next = asked.sort in steady and begin + asked.limit < total
     last = [shown[-1][0], *shown[-1][1]] if has_next else None
-    return asked.position(len(ordered), last), [row for *_, row in shown]
+    return asked.position(total, last), [row for *_, row in shown]
 
 
 def _is_passed(value: Any, tie: Sequence[Any], after: Sequence[Any], *, descending: bool) -> bool:

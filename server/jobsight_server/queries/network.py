@@ -16,7 +16,6 @@ from jobsight_scheduler.coallocation.scheduler import THETA
 from jobsight_server.accounting.runs import RUNNING
 from jobsight_server.forecasts.record import Asked, ListPage, Record, page_of
 from jobsight_server.profiler.kept_sums import OTHER
-from jobsight_server.profiler.totals import COLUMNS
 from jobsight_server.profiler.usage import link_speeds, speeds_of_links
 from jobsight_server.queries.applications import READ, ended_of
 from jobsight_server.queries.node_states import NodeName, node_loads
@@ -34,8 +33,7 @@ BUSY, FULL = 0.5, 0.95
 MEASURED_LEAST = 5
 """Measured jobs below which an application is not judged."""
 _NODES_LISTED = 20
-_COUNTED = tuple(COLUMNS.index(name) for name in ("jobs", "without_request", "without_use", "without_bound"))
-_USED = COLUMNS.index("used")
+_COUNTED = ("used", "jobs", "without_request", "without_use", "without_bound")
 
 Verdict = Literal["spread", "keep", "unknown"]
 
@@ -323,10 +321,11 @@ def _counted(connection: Connection, days: Days, cluster: str | None) -> list[_C
         return []
     within = widened(Days(max(days.first, stored.first), min(days.last, stored.last)), stored)
     found: dict[_Name, tuple[float, float]] = {}
-    for of_cluster, user, application, *sums in sums_of_all(connection, "runtime", within, "group", cluster):
+    for of_cluster, user, application, used, *counted in sums_of_all(
+        connection, "runtime", within, "group", cluster, _COUNTED
+    ):
         number, hours = found.get((of_cluster, user, application), (0.0, 0.0))
-        counted = sum(sums[place] for place in _COUNTED)
-        found[of_cluster, user, application] = number + counted, hours + sums[_USED] / 3600.0
+        found[of_cluster, user, application] = number + sum(counted), hours + used / 3600.0
     return [(*name, int(number), hours) for name, (number, hours) in found.items() if number]
 
 

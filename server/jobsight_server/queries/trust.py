@@ -20,7 +20,7 @@ from jobsight_server.storage.engine import fetch, fetch_by_keys
 
 RECENT_WEEKS = 2
 
-_SUMS = ", ".join(f"sum({name}) AS {name}" for name in SCORES)
+_SUMS = ", ".join(f"CAST(sum({name}) AS BIGINT) AS {name}" for name in SCORES)
 _TOTALS = (
     f"WITH by_group AS (SELECT group_id, {_SUMS}, max(CASE WHEN jobs >= 10 THEN accuracy / jobs END) AS best, "
     "sum(CASE WHEN first_day >= ? THEN jobs END) AS recent_jobs, "
@@ -88,7 +88,7 @@ def scores_of_each(
 
 
 def _scores(sums: Sequence[int]) -> Scores:
-    jobs, accuracy, within20, bounds, held = map(int, sums)
+    jobs, accuracy, within20, bounds, held = sums
     return Scores(jobs, accuracy / PARTS, within20, bounds, held)
 
 

@@ -142,6 +142,8 @@ _OF_ADVICE = (
 _Name = tuple[str, str]
 _Sums = Mapping[_Name, Sequence[float]]
 _NONE = (0.0,) * len(COLUMNS)
+_BEFORE = ("requested", "used")
+"""Sums of the earlier span."""
 
 
 def newest_day(connection: Connection) -> int | None:
@@ -167,7 +169,9 @@ def waste(connection: Connection, asking: Asking, request: WasteRequest) -> Wast
     length = request.last - request.first + 1
     before_days = _within(Days(request.first - length, request.first - 1), stored)
     now = {name: _sums(connection, request, metric, days, stored) for name, metric in _MEASURED.items()}
-    then = {name: _sums(connection, request, metric, before_days, stored) for name, metric in _MEASURED.items()}
+    then = {
+        name: _sums(connection, request, metric, before_days, stored, _BEFORE) for name, metric in _MEASURED.items()
+    }
     position, names = page_of(
         dict.fromkeys(name for sums in now.values() for name in sums),
         request.listed,
@@ -192,7 +196,8 @@ def waste(connection: Connection, asking: Asking, request: WasteRequest) -> Wast
                 advice = _advice(connection, request, metric, widened(days, stored), row, now[metric], asking)
                 setattr(row, f"{metric}_advice", advice)
     totals = {each: _total(now[each].values()) for each in _MEASURED}
-    wasted: dict[str, Any] = {each: _waste(each, totals[each], _total(then[each].values())) for each in _MEASURED}
+    before = {each: _total(then[each].values(), len(_BEFORE)) for each in _MEASURED}
+    wasted: dict[str, Any] = {each: _waste(each, totals[each], before[each]) for each in _MEASURED}
     return WasteList(
         **position._asdict(),
         by=request.by,
@@ -220,15 +225,21 @@ def _within(days: Days, stored: Days | None) -> Days | None:
 
 
 def _sums(
-    connection: Connection, request: WasteRequest, metric: str, days: Days | None, stored: Days | None
+    connection: Connection,
+    request: WasteRequest,
+    metric: str,
+    days: Days | None,
+    stored: Days | None,
+    columns: Sequence[str] = COLUMNS,
 ) -> dict[_Name, Sequence[float]]:
     if days is None or stored is None:
         return {}
     whole = widened(days, stored)
     if request.user is None or request.cluster is None:
-        found = sums_of_all(connection, metric, whole, request.by, request.cluster)
+        found = sums_of_all(connection, metric, whole, request.by, request.cluster, columns)
     else:
-        found = sums_of_user(connection, metric, whole, request.by, request.cluster, request.user)
+        all_of = sums_of_user(connection, metric, whole, request.by, request.cluster, request.user)
+        found = [(*row[:2], *(row[2 + COLUMNS.index(name)] for name in columns)) for row in all_of]
     return {(row[0], row[1]): row[2:] for row in found}
 
 
@@ -236,8 +247,8 @@ def _waste(resource: str, now: Sequence[float] | None, before: Sequence[float] |
     # Processors and GPUs are counted in the unit of run time.
     metric = "memory" if resource == "memory" else "runtime"
     found = saved_amounts(now or _NONE, metric)
-    earlier = saved_amounts(before or _NONE, metric)
-    share, before_share = _unused_share(found), _unused_share(earlier)
+    share = _unused_share(found["requested_hours"], found["used_hours"])
+    before_share = _unused_share(*before) if before else None
     return Waste(
         jobs=found["jobs"],
         requested_hours=found["requested_hours"],
@@ -252,17 +263,16 @@ def _waste(resource: str, now: Sequence[float] | None, before: Sequence[float] |
     )
 
 
-def _unused_share(amounts: Mapping[str, Any]) -> float | None:
-    requested = amounts["requested_hours"]
-    return (requested - amounts["used_hours"]) / requested if requested > 0 else None
+def _unused_share(requested: float, used: float) -> float | None:
+    return (requested - used) / requested if requested > 0 else None
 
 
 def _jobs(sums: Sequence[float]) -> int:
     return int(sum(sums[COLUMNS.index(name)] for name in ("jobs", *LeftOut.__struct_fields__)))
 
 
-def _total(all_of: Iterable[Sequence[float]]) -> Sequence[float]:
-    total: list[float] = np.array([_NONE, *all_of], dtype=np.float64).sum(axis=0).tolist()
+def _total(all_of: Iterable[Sequence[float]], columns: int = len(COLUMNS)) -> Sequence[float]:
+    total: list[float] = np.array([_NONE[:columns], *all_of], dtype=np.float64).sum(axis=0).tolist()
     return total
 
 
