@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from jobsight_server.forecasts.decision import Decision, Need, Resource, Use, decide, refuted, together
+from jobsight_server.forecasts.decision import Decision, Need, Resource, Use, count_enough, decide, refuted, together
 
 STEP = 1.0
 
@@ -189,6 +189,11 @@ def test_jobs_are_counted_for_which_both_were_enough(
     limits = [decision.amount or 0.0 for decision in decisions.values()]
     within = sum(use.amount <= limits[0] and use_s.amount <= limits[1] for use, use_s in both)
     assert enough == (within, len(both))
+
+
+def test_what_a_job_would_have_used_that_ran_out_of_less_is_unknown() -> None:
+    uses = [Use(300.0, 0, True, 0), Use(200.0, 1, False, 1), Use(500.0, 2, False, 2)]
+    assert [count_enough([(uses, amount)]) for amount in (250.0, 400.0, 600.0)] == [(1, 3), (1, 2), (2, 2)]
 
 
 @pytest.mark.parametrize("jobs", [1, 5, 20, 100])
