@@ -20,7 +20,7 @@ TRACES = ("KTH-SP2-1996-2.1-cln.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz")
 
 SEEDS = 5
 
-VERSION = 3
+VERSION = 4
 """Version of the simulation: a new one reruns everything."""
 
 

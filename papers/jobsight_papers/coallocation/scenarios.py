@@ -38,7 +38,9 @@ _RISING = Habits(half_bps=HALF_BPS)
 
 SCENARIOS: dict[str, Scenario] = {
     "100 Mb/s": Scenario(SLOW),
+    "200 Mb/s": Scenario((200.0,) * 4),
     "300 Mb/s": Scenario(MEDIUM),
+    "600 Mb/s": Scenario((600.0,) * 4),
     "1000 Mb/s": Scenario(FAST),
     "share rises, 100 Mb/s": Scenario(SLOW, habits=_RISING),
     "share rises, 300 Mb/s": Scenario(MEDIUM, habits=_RISING),

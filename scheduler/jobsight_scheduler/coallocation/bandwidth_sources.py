@@ -24,22 +24,19 @@ class ApplicationMeans(Predictor):
 
     def __init__(self, questions: Sequence[Question]) -> None:
         self._questions = questions
-        self._sums: dict[tuple[str | None, str | None], tuple[int, float]] = {}
+        self._sums: dict[Hashable, tuple[int, float]] = {}
 
     def forecast(self, job: int) -> float | None:
-        count, total = self._sums.get(self._key(job), (0, 0.0))
+        count, total = self._sums.get(self.alike(job), (0, 0.0))
         return total / count if count else None
 
     def alike(self, job: int) -> Hashable:
-        return self._key(job)
-
-    def learn(self, job: int, value: float) -> None:
-        count, total = self._sums.get(self._key(job), (0, 0.0))
-        self._sums[self._key(job)] = count + 1, total + value
-
-    def _key(self, job: int) -> tuple[str | None, str | None]:
         question = self._questions[job]
         return question.user, question.application
+
+    def learn(self, job: int, value: float) -> None:
+        count, total = self._sums.get(self.alike(job), (0, 0.0))
+        self._sums[self.alike(job)] = count + 1, total + value
 
 
 class BandwidthSource:

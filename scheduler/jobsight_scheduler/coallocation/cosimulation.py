@@ -24,8 +24,6 @@ from jobsight_scheduler.coallocation.scheduler import NEVER, ClusterRequests, Sc
 from jobsight_scheduler.figures import schedule_figures
 from jobsight_scheduler.table import JobTable, table_of
 
-MakeScheduler = Callable[[ClusterRequests], Scheduler]
-
 
 @dataclass(slots=True)
 class Flow:
@@ -55,14 +53,12 @@ class CoSimulation:
         self,
         work: CommunicatingJobs,
         clusters: Clusters,
-        make_scheduler: MakeScheduler,
+        make_scheduler: Callable[[ClusterRequests], Scheduler],
         sharing: Sharing = proportional,
     ) -> None:
         jobs = work.jobs
         self.work = work
-        self.workload = jobs
         self.clusters = clusters
-        self.capacity = clusters.total
         self.scheduler = make_scheduler(ClusterRequests(clusters, jobs.processors.tolist(), jobs.estimate_s.tolist()))
         self._sharing = sharing
         self._submit = [*jobs.submit_s.tolist(), NEVER]

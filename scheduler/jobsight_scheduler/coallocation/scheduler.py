@@ -30,6 +30,10 @@ LOOK_AHEAD = 500
 THETA = 0.8
 """Default bookable share of an uplink, since forecasts are more often too low than too high."""
 
+LONG = 3.0
+"""A job that requests more than this many times the mean request so far is not spread: it would keep links and
+processors of several clusters from many jobs, and the wait it avoids is that of one."""
+
 WHOLE = 0.999
 """Largest booking of one job, as a share of empty links; below 1 because bookings are rounded."""
 
@@ -77,7 +81,8 @@ class Scheduler:
         self._spare_bps = [theta * capacity for capacity in self._uplink_bps]
         self._front: list[int] = []  # the first of the queue, in order
         self._back: deque[int] = deque()
-        self._bandwidth_bps: dict[int, float] = {}  # expected, of jobs that have not ended
+        self._bandwidth_bps: dict[int, float] = {}  # booked, of jobs that have not ended; infinite: not to be spread
+        self._requested_s, self._submitted = 0.0, 0  # of all jobs so far
         self._allocations: dict[int, tuple[float, Allocation, LinkDemand]] = {}  # start, where, booked
         self._expected: list[tuple[float, int]] = []  # (end, job), sorted
         self._ends: dict[int, float] = {}
@@ -88,6 +93,8 @@ class Scheduler:
 
     def submitted(self, now: float, job: int) -> Sequence[SpreadStart]:
         """Take in a submission; return the jobs that start now, in the order of the decision."""
+        self._requested_s += self._estimate_s[job]
+        self._submitted += 1
         self._bandwidth_bps[job] = self._booked(job, self.bandwidth.expected(job)) if self._placement.asks else 0.0
         front = self._front
         if self._back or len(front) >= LOOK_AHEAD:
@@ -145,10 +152,13 @@ class Scheduler:
                 self._bandwidth_bps[job] = self._booked(job, self.bandwidth.again(job))
 
     def _booked(self, job: int, expected: float) -> float:
-        """Return the expected bandwidth; of a job that must be spread, no more than empty links carry."""
+        """Return the expected bandwidth; of a job that must be spread, no more than empty links carry; of a long one,
+        infinity.
+        """
         processors = self._processors[job]
         if processors <= self._clusters.largest:
-            return expected
+            is_long = self._estimate_s[job] * self._submitted > LONG * self._requested_s
+            return NEVER if is_long else expected
         emptiest = naive(processors, 0.0, self._clusters.processors, ())
         carried = [self._theta * self._uplink_bps[link] / rate for link, rate in demand(emptiest or (), 1.0)]
         return min(expected, WHOLE * min(carried))

@@ -170,6 +170,18 @@ def test_a_waiting_job_is_spread_once_its_bandwidth_is_known() -> None:
     assert (once[4], again[4]) == (40, 11)
 
 
+def test_a_job_far_longer_than_the_jobs_before_it_is_not_spread() -> None:
+    """Four jobs of 1 s, and two of 10 s that leave one processor of each cluster, request 24 s: longer is R if
+    R > 3 (24 + R) / 7, so above 18 s.
+    """
+    before = *((0, 1, 1, 1, 0.5),) * 4, *((10, 10, 3, 1, 0.5),) * 2
+    starts = [
+        finished(simulate(work_of(*before, (11, run_s, 2, 1, 0.5)), Clusters((4, 4), (1e6, 1e6)), "aware")).start_s[6]
+        for run_s in (18, 19)
+    ]
+    assert starts == [11, 20]
+
+
 @given(st.integers(0, 2**32 - 1), st.sampled_from(sorted(PLACEMENTS)))
 @settings(max_examples=60, deadline=None)
 def test_on_one_cluster_it_is_easy(seed: int, placement: str) -> None:
@@ -184,11 +196,8 @@ def test_on_one_cluster_it_is_easy(seed: int, placement: str) -> None:
     easy = Simulation(jobs, 16, choose_policy("easy").make)
     assert easy.advance(ALL)
     work = CommunicatingJobs(jobs, np.full(count, 1e9), np.ones(count))
-    np.testing.assert_array_equal(simulated_starts(work, placement), easy.start_s)
-
-
-def simulated_starts(work: CommunicatingJobs, placement: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    return finished(simulate(work, Clusters((16,), (1e6,)), placement)).start_s
+    found = finished(simulate(work, Clusters((16,), (1e6,)), placement)).start_s
+    np.testing.assert_array_equal(found, easy.start_s)
 
 
 def test_ten_thousand_jobs_at_once_and_more_than_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
