@@ -169,11 +169,11 @@ def decide(
         amount = _upheld(max(amount, least), need, uses[:LOOKED_AT], step)
         if len({use.burst for use in uses}) < MANY:
             amount = max(amount, min(asked, largest * (LONGEST if len(uses) < MANY else 1.0)))
-    near = sum(use.amount >= NEAR * asked for use in uses[:LOOKED_AT])
-    has_ended_near = failed >= NEAR * asked or near > MAY_EXCEED * min(len(uses), LOOKED_AT)
-    is_too_little = has_ended_near if resource == "runtime" else max(largest, least) > asked
-    if amount > asked > 0.0 and not (is_too_little or need.by_facts):
-        return kept("enough requested")
+    if amount > asked > 0.0 and not need.by_facts:
+        near = sum(use.amount >= NEAR * asked for use in uses[:LOOKED_AT])
+        has_ended_near = failed >= NEAR * asked or near > MAY_EXCEED * min(len(uses), LOOKED_AT)
+        if not (has_ended_near if resource == "runtime" else max(largest, least) > asked):
+            return kept("enough requested")
     rounded = min(_up(amount, step), most)
     if rounded < asked:
         is_wide = not failed and largest <= HALF * asked
