@@ -19,7 +19,7 @@ from jobsight_server.profiler.totals import COLUMNS
 from jobsight_server.queries.changed_use import LEARNED, Histogram, changed_applications
 from jobsight_server.queries.intervals import over_users
 from jobsight_server.queries.node_states import Machines, NodeName, seen_at, status
-from jobsight_server.queries.savings import Days, saved_amounts, stored_days, sums_of_all, widened
+from jobsight_server.queries.savings import Days, saved_amounts, stored_days, sums_of_all, sums_of_user, widened
 from jobsight_server.queries.trust import of_clusters
 from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.storage.schema import job_nodes, jobs, muted_findings, nodes, quarantine
@@ -101,6 +101,12 @@ class _Site:
             return []
         return sums_of_all(self.connection, metric, self.days, level, columns=columns)
 
+    def saved(self, cluster: str, user: str) -> dict[str, Any]:
+        """Return what recommended requests of memory would save of one user's."""
+        assert self.days is not None  # of a user with sums
+        ((_, _, *sums),) = sums_of_user(self.connection, "memory", self.days, "user", cluster, user)
+        return saved_amounts(sums, "memory")
+
 
 def mean_node(connection: Connection) -> tuple[float, float, bool]:
     """Return processors and GiB of the mean node with an agent, and whether both are assumed for lack of one."""
@@ -125,7 +131,7 @@ def monday(
     ``adjusted``: the clusters whose waiting jobs `jobsight adjust` changes already.
     """
     site = _site(connection, now)
-    rows, ages = site.sums("memory"), _ages(connection, now)
+    rows, ages = site.sums("memory", columns=("requested", "request_held", "bound_held")), _ages(connection, now)
     running = _running_on(connection, ages)
     found = [*_gains(site, adjusted, rows), *_idle(site), *_changed(site, rows), *_broken(site),
              *_killing(site, machines), *_silent(ages, running), *_missing(site, running.keys() - ages)]  # fmt: skip
@@ -145,14 +151,12 @@ def mute(connection: Connection, key: str, until: float, reason: str) -> None:
 
 def _gains(site: _Site, adjusted: Collection[str], rows: list[_Row]) -> Iterator[Finding]:
     """Yield for each cluster the users whose requests hold most memory that the recommended ones would not."""
-    held, bound = 2 + COLUMNS.index("request_held"), 2 + COLUMNS.index("bound_held")
-    of_cluster: dict[str, list[_Row]] = defaultdict(list)
-    for row in rows:
-        if row[held] > row[bound]:
-            of_cluster[row[0]].append(row)
+    of_cluster: dict[str, list[tuple[float, str]]] = defaultdict(list)
+    for cluster, user, _, held, bound in rows:
+        if held > bound:
+            of_cluster[cluster].append((bound - held, user))
     for cluster, users in of_cluster.items():
-        dearest = sorted(users, key=lambda row: row[bound] - row[held])[:_LISTED]
-        most = [(user, saved_amounts(sums, "memory")) for _, user, *sums in dearest]
+        most = [(user, site.saved(cluster, user)) for _, user in sorted(users)[:_LISTED]]
         freed = over_users(of["freed_hours"] / site.weeks / site.gib for _, of in most)
         if freed.amount < _WORTH_HOURS:
             continue
@@ -197,8 +201,7 @@ def _idle(site: _Site) -> Iterator[Finding]:
 
 def _changed(site: _Site, rows: list[_Row]) -> Iterator[Finding]:
     """Yield applications, of the users that request most memory, whose jobs lately need something else."""
-    requested = 2 + COLUMNS.index("requested")
-    for cluster, user, *_ in nlargest(_USERS_READ, rows, key=itemgetter(requested)):
+    for cluster, user, *_ in nlargest(_USERS_READ, rows, key=itemgetter(2)):
         for application, of in changed_applications(last_runs(site.connection, cluster, user), site.now).items():
             left = max(0, LEARNED - of.since_jobs)
             hold = f" Until {left} more of its jobs have been learned, do not lower its requests." if left else ""
