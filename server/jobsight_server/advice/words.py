@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 from sqlalchemy import Connection
 
 from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.profile.groups import level_fields
 from jobsight_predictor.profile.reserve import Basis
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.amounts import MIB, clock_text, memory_text, size_text, time_text
@@ -235,7 +236,7 @@ def similar_use(answer: Prediction) -> tuple[float, float] | None:
     """
     if (similar := answer.similar) is not None:
         return None if similar.least is None or similar.most is None else (similar.least, similar.most)
-    is_similar = {"user", "application"} <= set((answer.level or "").split(" + "))
+    is_similar = {"user", "application"} <= set(level_fields(answer.level or ""))
     return (min(answer.last_values), max(answer.last_values)) if is_similar and answer.last_values else None
 
 

@@ -22,13 +22,13 @@ from jobsight_server.command_line.help_text import metric_name, read_by
 from jobsight_server.command_line.tables import table_of
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.decision import ASKED_FOR
-from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.reader import reply_of
 from jobsight_server.forecasts.request import PER, UnknownProcessorsError, job_question
 from jobsight_server.forecasts.such_jobs import last_runs, of_application
 from jobsight_server.storage.clusters import chosen, stored_clusters
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs
+from jobsight_server.web.kit.units import level, many
 
 _WRITTEN: dict[Format, Callable[[float], str]] = {
     "bps": lambda bps: f"{plain(bps / 1e6)} Mb/s",
@@ -134,19 +134,11 @@ def show(found: Recommendation, metrics: Sequence[str], console: Console) -> Non
     console.print(table, markup=False)
     for answer in answers:
         if answer.value is not None:
-            jobs = "1 job" if answer.n == 1 else f"{answer.n:,} jobs"
-            console.print(Text(f"{METRICS[answer.metric].name}: from {jobs} {_alike(answer)}"))
+            source = f"{many(answer.n, 'job')} {level(answer.level or 'site')}"
+            console.print(Text(f"{METRICS[answer.metric].name}: from {source}"))
     for reason in dict.fromkeys(answer.reason for answer in answers if answer.reason):
         without = ", ".join(METRICS[answer.metric].name for answer in answers if answer.reason == reason)
         console.print(f"{without}: {reason}", markup=False)
-
-
-def _alike(answer: Prediction) -> str:
-    """Name the users of the jobs behind a forecast, and the fields that this job shares with them."""
-    fields = (answer.level or "site").split(" + ")
-    whose = "" if "user" in fields else "of all users" if answer.user_jobs else "of other users"
-    same = "" if fields == ["site"] else "with the same " + ", ".join(fields).replace("_", " ")
-    return f"{whose} {same}".strip()
 
 
 def _or_dash(value: float | None, write: Callable[[float], str]) -> str:

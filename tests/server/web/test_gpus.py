@@ -106,6 +106,6 @@ def test_commands_say_what_gpus_were_used(site: Any, capsys: pytest.CaptureFixtu
     assert main(["predict", "--cluster", "gamma", "--user", "kim", "--processors", "4", "--database", url]) == 0
     shown = capsys.readouterr().out
     assert "GPU memory" in shown
-    assert "GPU memory: from 8 jobs with the same user" in " ".join(shown.split())
+    assert "GPU memory: from 8 jobs of this user" in " ".join(shown.split())
     assert main(["predict", "--cluster", "gamma", "--user", "joe", "--database", url]) == 0
     assert "GPU" not in capsys.readouterr().out
