@@ -19,7 +19,10 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     _groups(account, console)
     _rows(account["rows"], console)
     if fit := account["figure_8_fit"]:
-        console.print(f"Gain against the processors of the jobs that are helped, 16 to 28 MB: R2 {fit['r2']:.2f}.")
+        console.print(
+            f"Gain against the processors of jobs that one division helps, 16 to 28 MB: R2 {fit['r2']:.2f}; "
+            f"against the jobs lowered: {fit['lowered_r2']:.3f}."
+        )
     for delay in account["failure_delay"]:
         more = delay["mean_wait_s"] - delay["mean_wait_without_s"]
         console.print(

@@ -12,6 +12,7 @@ from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs
 from jobsight_papers.overprovisioning.cluster.nodes import MIB
 
 FIT_FROM_MB, FIT_TO_MB = 16.0, 28.0
+POINT = ("utilisation_ratio", "second_mb", "lowered_share")
 
 Row = Mapping[str, Any]
 
@@ -25,7 +26,8 @@ def ratios(rows: Iterable[Row]) -> list[dict[str, Any]]:
         beside = none.get(_machine(row))
         if beside is None or row["estimator"] == "none":
             continue
-        names = {name: row[name] for name in ("second_mb", "classes", "order", "policy", "load", "estimator")}
+        copied = ("second_mb", "classes", "order", "policy", "load", "estimator", "lowered_share")
+        names = {name: row[name] for name in copied}
         found.append(
             names
             | {
@@ -51,8 +53,8 @@ def helped_processors(jobs: MemoryJobs, second_bytes: float, alpha: float = 2.0)
 
 
 def figure_8_fit(found: Sequence[Row], jobs: MemoryJobs) -> dict[str, Any] | None:
-    """Return the line of Figure 8: ratio of utilisations against the processors helped; None for fewer than three
-    points.
+    """Return the line of Figure 8: ratio of utilisations against the processors helped, and ``lowered_r2``, of the line
+    against the share of jobs lowered; None for fewer than three points.
 
     Of several fill orders, policies and loads, those of the first run count.
     """
@@ -60,15 +62,21 @@ def figure_8_fit(found: Sequence[Row], jobs: MemoryJobs) -> dict[str, Any] | Non
         row for row in found if row["estimator"] == "successive-approximation" and row["second_mb"] is not None
     ]
     points = [
-        (helped_processors(jobs, row["second_mb"] * MIB), row["utilisation_ratio"], row["second_mb"])
+        (
+            helped_processors(jobs, row["second_mb"] * MIB),
+            row["utilisation_ratio"],
+            row["second_mb"],
+            row["lowered_share"],
+        )
         for row in published
         if FIT_FROM_MB <= row["second_mb"] <= FIT_TO_MB
         and all(row[name] == published[0][name] for name in ("order", "policy", "load"))
     ]
-    if len(points) < 3 or len({x for x, _, _ in points}) < 2:
+    if len(points) < 3 or len({point[0] for point in points}) < 2:
         return None
-    x, y, sizes = np.array(points).T
-    return {"second_mb": sizes.tolist(), "processors": x.tolist(), "ratio": y.tolist()} | straight_line(x, y)
+    x, y, sizes, lowered = np.array(points).T
+    fit = {"second_mb": sizes.tolist(), "processors": x.tolist(), "ratio": y.tolist()} | straight_line(x, y)
+    return fit | {"lowered_r2": straight_line(lowered, y)["r2"]}
 
 
 def straight_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> dict[str, float]:

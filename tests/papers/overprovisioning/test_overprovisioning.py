@@ -48,6 +48,7 @@ def test_rows_ratios_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.Ca
     assert ratio["utilisation_ratio"] == pytest.approx(oracle["utilisation"] / none["utilisation"])
     assert ratio["slowdown_ratio"] == pytest.approx(none["mean_slowdown"] / oracle["mean_slowdown"])
     assert account["figure_8_fit"]["second_mb"] == [16.0, 18.0, 24.0]
+    assert account["figure_8_fit"]["lowered_r2"] == pytest.approx(1.0)  # 16 and 18 MB help the same jobs: two points
     assert [row["given_mb"] for row in account["cycles"]][:5] == [32.0, 16.0, 8.0, 4.0, 8.0]
     for number in (1, 3, 4, 5, 6, 7, 8):
         assert "</svg>" in (tmp_path / "plots" / f"figure-{number}.svg").read_text()
