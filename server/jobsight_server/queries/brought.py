@@ -78,10 +78,9 @@ class Week(Record):
 
 
 class Adoption(Record):
-    """A user: node-hours freed and possible, and how many times what was recommended the requests held before and since
-    changes began; null without counted jobs then."""
+    """A user, on all clusters asked for: node-hours freed and possible, and how many times what was recommended the
+    requests held before and since changes began; null without counted jobs then."""
 
-    cluster: str
     user: str
     freed: float
     possible: float
@@ -159,26 +158,24 @@ def _began(connection: Connection, cluster: str | None) -> tuple[float | None, B
     return changed, None if changed is None else "adjust", seed
 
 
-def _read(
-    connection: Connection, cluster: str | None, mondays: list[int], gib: float
-) -> tuple[list[tuple[str, str]], _Amounts]:
-    """Return the users with counted or changed jobs, and their sums: by column, user and week."""
+def _read(connection: Connection, cluster: str | None, mondays: list[int], gib: float) -> tuple[list[str], _Amounts]:
+    """Return the users with counted or changed jobs, and their sums over clusters: by column, user and week."""
     if not mondays:
         return [], np.zeros((len(_COLUMNS), 0, 0))
     first, last = mondays[0], mondays[-1] + 6
-    found: dict[tuple[str, str], _Amounts] = defaultdict(lambda: np.zeros((len(_COLUMNS), len(mondays))))
+    found: dict[str, _Amounts] = defaultdict(lambda: np.zeros((len(_COLUMNS), len(mondays))))
     for of_cluster, user, week, jobs, requested, reserved, held, bound_held, ran_out in fetch(
         connection, _BY_WEEK, (first, last)
     ):
         if cluster in (None, of_cluster):
             amounts = (jobs, requested, reserved, held - bound_held, ran_out)
-            found[of_cluster, user][:5, week - (first + 3) // 7] = amounts
+            found[user][:5, week - (first + 3) // 7] += amounts
     changes = changes_made(connection, (first - _CHANGED_BEFORE_DAYS) * DAY_S, cluster)
     runs, _ = changed_runs(connection, "memory", changes)
     for run in runs:
         if first <= day_of(run.end) <= last:
             of_run = (run.freed_hours, run.less > 0, run.ran_out)
-            found[run.cluster, run.user][5:, (day_of(run.end) - first) // 7] += of_run
+            found[run.user][5:, (day_of(run.end) - first) // 7] += of_run
     sums = np.array([*found.values()]).reshape(-1, len(_COLUMNS), len(mondays)).transpose(1, 0, 2)
     units = np.array([gib * _GIB_HOURS.get(name, 1.0 / gib) for name in _COLUMNS])
     return list(found), sums / units[:, None, None]
@@ -212,9 +209,7 @@ def _figures(sums: _Amounts, spans: list[NDArray[np.int64]], node_hour: float | 
     return figures
 
 
-def _adoption(
-    users: list[tuple[str, str]], sums: _Amounts, before: NDArray[np.int64], since: NDArray[np.int64]
-) -> list[Adoption]:
+def _adoption(users: list[str], sums: _Amounts, before: NDArray[np.int64], since: NDArray[np.int64]) -> list[Adoption]:
     of = dict(zip(_COLUMNS, sums, strict=True))
     freed, possible = of["freed"].sum(axis=1), of["possible"].sum(axis=1)
     asked = [
@@ -223,6 +218,6 @@ def _adoption(
     ]
     order = sorted(range(len(users)), key=lambda user: (-(freed[user] + possible[user]), users[user]))
     return [
-        Adoption(*users[user], float(freed[user]), float(possible[user]), asked[0][user], asked[1][user])
+        Adoption(users[user], float(freed[user]), float(possible[user]), asked[0][user], asked[1][user])
         for user in order[:LISTED]
     ]

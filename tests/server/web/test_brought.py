@@ -10,7 +10,9 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert, text, update
 
+from jobsight_server.profiler.totals import count_marked
 from jobsight_server.storage import schema
+from jobsight_server.storage.event_counts import mark_all
 
 from .planted import DAY_S, FIRST, GIB
 
@@ -32,12 +34,19 @@ FREED = (
 
 
 def adjust(engine: Engine) -> None:
-    """Lower the jobs of memo and slow from a day on: one runs out; one change was refused, one was undone."""
+    """Lower the jobs of memo and slow from a day on: one runs out; one change was refused, one was undone. A third of
+    memo's jobs ran on another cluster."""
+    with engine.begin() as connection:
+        connection.execute(
+            update(schema.jobs).where(schema.jobs.c.user == "memo", schema.jobs.c.id % 3 == 0).values(cluster="beta")
+        )
+        mark_all(connection)
+    count_marked(engine)
     with engine.begin() as connection:
         query = "SELECT * FROM jobs WHERE \"user\" IN ('memo', 'slow') AND start > :began ORDER BY id"
         for number, run in enumerate(connection.execute(text(query), {"began": BEGAN}).all()):
             state = {3: "failed", 4: "undone"}.get(number, "done")
-            row = {"cluster": "alpha", "job_id": run.job_id, "user": run.user, "submitted": run.submitted}
+            row = {"cluster": run.cluster, "job_id": run.job_id, "user": run.user, "submitted": run.submitted}
             row |= {"resource": "memory", "parameter": "mem", "old": run.requested_memory_bytes, "new": 5 * GIB}
             row |= {"times": 1, "reason": "similar jobs", "state": state, "begun": run.start - 60}
             connection.execute(insert(schema.adjustments).values(row))
@@ -70,7 +79,8 @@ def test_its_numbers_are_those_of_sql_with_intervals_over_users(planted: FlaskCl
     # Bounds held in all of the jobs of these users: what they free is the difference.
     possible = {row.user: 0.0 for row in held} | {"ann": 0.0}
     waste = planted.get("/api/v1/waste?since=2023-12-18&until=2024-01-14&sort=name").json
-    possible |= {row["name"]: (row["memory"]["freed_hours"] or 0.0) / 64 for row in waste["rows"]}
+    for row in waste["rows"]:
+        possible[row["name"]] += (row["memory"]["freed_hours"] or 0.0) / 64
     amounts = np.array([*possible.values()])
     assert since["possible"]["amount"] == pytest.approx(amounts.sum())
     drawn = np.random.default_rng(5).choice(amounts, (20_000, len(amounts))).sum(axis=1)
