@@ -272,4 +272,4 @@ def test_without_processors_the_job_has_as_many_as_the_last_similar_one(
     assert cli.main([*ask, "nobody"]) == 0
     text = " ".join(capsys.readouterr().out.split())
     assert "this is for 1." in text
-    assert re.search(r"memory .*- +- +none measured", text)
+    assert re.search(r"memory .*– +– +none measured", text)

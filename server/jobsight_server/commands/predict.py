@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 from rich.console import Console
 from rich.text import Text
 from sqlalchemy import Connection, select
 
-from jobsight_predictor.metrics import METRICS, Format
+from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
-from jobsight_server.accounting.amounts import memory_bytes, memory_text, plain, size_text, span_s, time_text
+from jobsight_server.accounting.amounts import memory_bytes, memory_text, span_s
 from jobsight_server.advice.recommendation import JobRequest, Recommendation, predictions, recommend
 from jobsight_server.advice.words import sentence, similar_use
 from jobsight_server.command_line.answers import reading
@@ -25,17 +26,11 @@ from jobsight_server.forecasts.decision import ASKED_FOR
 from jobsight_server.forecasts.reader import reply_of
 from jobsight_server.forecasts.request import PER, UnknownProcessorsError, job_question
 from jobsight_server.forecasts.such_jobs import last_runs, of_application
+from jobsight_server.queries.efficiency import RESOURCE_OF
 from jobsight_server.storage.clusters import chosen, stored_clusters
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs
-from jobsight_server.web.kit.units import level, many
-
-_WRITTEN: dict[Format, Callable[[float], str]] = {
-    "bps": lambda bps: f"{plain(bps / 1e6)} Mb/s",
-    "bytes": memory_text,
-    "share": plain,
-    "seconds": time_text,
-}
+from jobsight_server.web.kit.units import DASH, level, many, resource_value
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -114,20 +109,19 @@ def show(found: Recommendation, metrics: Sequence[str], console: Console) -> Non
     answers = [found.answers[metric] for metric in metrics]
     table = table_of([""], ("expected", "ask for", "if too little", "similar jobs"))
     for answer in answers:
-        kind = METRICS[answer.metric].format
-        write, of_use = _WRITTEN[kind], size_text if kind == "bytes" else _WRITTEN[kind]
+        write = partial(resource_value, resource=RESOURCE_OF.get(answer.metric, answer.metric))
+        to_ask = memory_text if answer.metric == "memory" else write
         used = similar_use(answer)
         unknown = any(resource == answer.metric and found.best(resource) is None for resource in ASKED_FOR)
         unknown |= answer.metric == "cpu"  # no job asks for more than its processors
-        first, second, *_ = (*(() if unknown else answer.attempts), None, None)
+        attempts = [to_ask(amount) for amount in answer.attempts[:2] if not unknown]
         table.add_row(
             METRICS[answer.metric].name,
-            _or_dash(answer.value, of_use),
-            _or_dash(first, write),
-            _or_dash(second, write),
-            " to ".join(dict.fromkeys(map(of_use, used)))
+            write(answer.value),
+            *(*attempts, DASH, DASH)[:2],
+            " to ".join(dict.fromkeys(map(write, used)))
             if used
-            else "-"
+            else DASH
             if answer.similar is None
             else "none measured",
         )
@@ -139,10 +133,6 @@ def show(found: Recommendation, metrics: Sequence[str], console: Console) -> Non
     for reason in dict.fromkeys(answer.reason for answer in answers if answer.reason):
         without = ", ".join(METRICS[answer.metric].name for answer in answers if answer.reason == reason)
         console.print(f"{without}: {reason}", markup=False)
-
-
-def _or_dash(value: float | None, write: Callable[[float], str]) -> str:
-    return "-" if value is None else write(value)
 
 
 def _processors(text: str) -> int:

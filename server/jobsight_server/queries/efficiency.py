@@ -27,6 +27,7 @@ RESOURCES = {
     "gpu_memory": "gpu_memory",
 }
 """A resource that jobs request, and the metric that measures its use."""
+RESOURCE_OF = {metric: resource for resource, metric in RESOURCES.items()}
 
 _UNITS = {"processors": "processors"} | {
     resource: METRICS[metric].job_unit for resource, metric in RESOURCES.items() if resource != "processors"

@@ -11,7 +11,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.accounting.runs import STATES
 from jobsight_server.advice.words import scheduler_of
-from jobsight_server.queries.efficiency import RESOURCES
+from jobsight_server.queries.efficiency import RESOURCE_OF
 from jobsight_server.queries.exported_jobs import write_csv
 from jobsight_server.queries.job_detail import Job, RunDetail, job_detail
 from jobsight_server.queries.job_named import is_task, job_clusters
@@ -29,9 +29,6 @@ from jobsight_server.web.kit.pages import page
 from jobsight_server.web.kit.parameters import ITS_NAME, NAME, TIME, Parameter, choice_of
 from jobsight_server.web.kit.routes import Route, context, not_found, viewer
 from jobsight_server.web.kit.time_range import RANGES, SPAN, span_argument
-
-RESOURCE_OF = {metric: resource for resource, metric in RESOURCES.items()}
-"""Metric -> the resource that it measures."""
 
 
 def asked_and_given(run: RunDetail, metric: str) -> tuple[float | None, float | None]:
