@@ -14,8 +14,6 @@ from jobsight_server.forecasts.such_jobs import OUT_OF_MEMORY, OUT_OF_TIME, Such
 from jobsight_server.profiler.kept_sums import as_date
 from jobsight_server.storage.event_counts import DAY_S
 
-LEARNED = 30
-"""Jobs after which a new use is known."""
 _LATELY_DAYS = 14
 _BEFORE_LEAST, _SINCE_LEAST = 10, 5
 _DISTANCE, _BY_CHANCE = 0.35, 1e-4

@@ -16,7 +16,7 @@ from jobsight_server.accounting.runs import RUNNING
 from jobsight_server.forecasts.record import Record
 from jobsight_server.forecasts.such_jobs import last_runs
 from jobsight_server.profiler.totals import COLUMNS
-from jobsight_server.queries.changed_use import LEARNED, Histogram, changed_applications
+from jobsight_server.queries.changed_use import Histogram, changed_applications
 from jobsight_server.queries.intervals import over_users
 from jobsight_server.queries.node_states import Machines, NodeName, seen_at, status
 from jobsight_server.queries.savings import Days, saved_amounts, stored_days, sums_of_all, sums_of_user, widened
@@ -203,12 +203,10 @@ def _changed(site: _Site, rows: list[_Row]) -> Iterator[Finding]:
     """Yield applications, of the users that request most memory, whose jobs lately need something else."""
     for cluster, user, *_ in nlargest(_USERS_READ, rows, key=itemgetter(2)):
         for application, of in changed_applications(last_runs(site.connection, cluster, user), site.now).items():
-            left = max(0, LEARNED - of.since_jobs)
-            hold = f" Until {left} more of its jobs have been learned, do not lower its requests." if left else ""
             evidence = [Evidence("user", cluster, user, f"{of.before_jobs} jobs before, {of.since_jobs} since")]
             key, text = f"changed {cluster} {user} {application}", f"{application} of {user} on {cluster} {of.text}."
-            hours, action = of.gib_hours_a_week / site.gib, f"Ask {user} what changed.{hold}"
-            yield Finding(key, "changed", text, action, hours, evidence, of.histogram)
+            action = f"Ask {user} what changed. Recommendations already count the jobs since."
+            yield Finding(key, "changed", text, action, of.gib_hours_a_week / site.gib, evidence, of.histogram)
 
 
 def _broken(site: _Site) -> Iterator[Finding]:

@@ -141,13 +141,6 @@ def sql(engine: Engine) -> Callable[..., Any]:
 
 
 Ask, Sql = Callable[..., Walk], Callable[..., Any]
-# Of the days that a page of 30 days is about, the last of which is that of the newest job.
-WASTED = """
-    SELECT j."user", sum({what}) / 3600.0 FROM jobs j
-    JOIN profiles m ON m.run_id = j.id AND m.metric = 'memory' JOIN profiles c ON c.run_id = j.id AND c.metric = 'cpu'
-    WHERE cast(j."end" / 86400 AS integer) > (SELECT max(cast("end" / 86400 AS integer)) FROM jobs WHERE profiled) - 30
-    GROUP BY j."user" ORDER BY 2 DESC LIMIT 1
-"""
 MEMORY_OF = '(j.requested_memory_bytes - m.{0} * j.processors) * (j."end" - j.start) / 1073741824.0'
 
 
@@ -165,28 +158,24 @@ def test_every_question_of_the_document_is_asked(planted: FlaskClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("question", "link", "what", "words"),
+    ("question", "link", "cell", "words"),
     [
-        ("Who wastes most memory?", None, MEMORY_OF.format("value"), "left the most memory unused"),
-        (
-            "Who wastes most processors?", "Processors idle",
-            '(1 - c.value) * j.processors * (j."end" - j.start)', "left the most processor time idle",
-        ),
-        (
-            "Who wastes most time?", "Limits too long",
-            '(j.requested_walltime_s - (j."end" - j.start)) * j.processors', "were longest",
-        ),
-        ("What would better requests save?", None, MEMORY_OF.format("bound"), "would have freed"),
+        ("Who wastes most memory?", None, 0, "left the most memory unused"),
+        ("Who wastes most processors?", "Processors idle", 4, "left the most processor time idle"),
+        ("Who wastes most time?", "Limits too long", 7, "were longest"),
+        ("What would better requests save?", None, 3, "would have freed"),
     ],
-)  # fmt: skip
-def test_who_wastes_most(ask: Ask, sql: Sql, question: str, link: str | None, what: str, words: str) -> None:
+)
+def test_who_wastes_most(ask: Ask, question: str, link: str | None, cell: int, words: str) -> None:
+    """The first row's numbers are compared with SQL in test_displayed.py."""
     walk = ask(question)
     walk.click("Waste")
     if link is not None:
         walk.click(link)
-    ((user, hours),) = sql(WASTED.format(what=what))
+    first = walk.part("rows", "</table>").split("<tbody>")[1].split("</tr>")[0]
+    user, cells = plain(first.split("</a>")[0]), [plain(f"<td{each}") for each in first.split("<td")[1:]]
     assert walk.answer.removeprefix("Limits of ").startswith(f"{user} ")
-    assert number_after(words, walk.answer) == pytest.approx(hours, rel=0.01)
+    assert number_after(words, walk.answer) == float(cells[cell].replace(",", ""))
 
 
 def test_what_it_brought(ask: Ask, sql: Sql) -> None:
