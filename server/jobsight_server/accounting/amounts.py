@@ -195,10 +195,10 @@ def plain(value: float, digits: int = 3) -> str:
 def percent(share: float, digits: int = 0) -> str:
     """Write a share between 0 and 1, as commands print it.
 
-    >>> percent(0.974), percent(0.042, 1)
-    ('97 %', '4.2 %')
+    >>> percent(0.974), percent(0.042, 1), percent(-0.004)
+    ('97 %', '4.2 %', '0 %')
     """
-    return f"{100.0 * share:.{digits}f} %"
+    return f"{100.0 * share:z.{digits}f} %"
 
 
 def _clock_s(days: str | None, parts: list[int]) -> float:

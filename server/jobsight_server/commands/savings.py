@@ -29,7 +29,8 @@ from jobsight_server.web.kit.units import resource_value
 
 _LISTED = 20
 _TITLES = {"memory": "Memory, GiB-hours", "runtime": "Run time, processor-hours"}
-_HEADS = ("freed", "share", "requested", "used", "jobs", "run\nout")
+_FREED = {"memory": "freed", "runtime": "shorter"}
+_HEADS = ("share", "requested", "used", "jobs", "run\nout")
 _NOTHING = "No job was counted on these days. Jobs are counted once they have been profiled."
 _NOTE = (
     "Ask for: recommended for a whole job like the user's last of the application that could save most (--json names "
@@ -148,7 +149,7 @@ def left_out(of: LeftOut) -> str:
 
 def _table(metric: str, found: WasteList, rows: Sequence[tuple[WasteRow, Waste, SavingsRow | None]]) -> Table:
     is_advised = _is_advised(found)
-    table = table_of([found.by], (*(("ask for",) if is_advised else ()), *_HEADS))
+    table = table_of([found.by], (*(("ask for",) if is_advised else ()), _FREED[metric], *_HEADS))
     for row, of, advice in rows:
         name = "/".join(part for part in (row.cluster, row.name if found.by != "cluster" else "") if part)
         cells = (
