@@ -204,10 +204,11 @@ class Profile:
     def _advance(self, at: float) -> None:
         """Note the end of a job; drop expired parts."""
         has_moved = self.clock.advance(at)
-        for parts in self._parts.values():
-            parts.period = self.clock.period
-            if has_moved:
-                parts.drop_old()
+        if self.groups.period != self.clock.period:
+            for parts in self._parts.values():
+                parts.period = self.clock.period
+                if has_moved:
+                    parts.drop_old()
 
     def too_old(self) -> int | None:
         """Return the current period if it began since the last call, else None.

@@ -104,13 +104,11 @@ class Learner:
             ValueError: the stored model is of other settings or another version.
         """
         metrics = list(dict.fromkeys(metric for event in events for metric in event.metrics))
-        jobs = [(event.cluster, event.question) for event in events]
+        jobs = dict.fromkeys((event.cluster, event.question) for event in events)
         pending = [
             event.job.run_id for event in events if isinstance(event, Finished) and event.job.forecast_seq is not None
         ]
-        asked = self._new(
-            dict.fromkeys((cluster, metric, question) for cluster, question in jobs for metric in metrics)
-        )
+        asked = self._new((cluster, metric, question) for cluster, question in jobs for metric in metrics)
         users = dict.fromkeys((cluster, question.user or "") for cluster, _, question in asked)
         # Users alone, too, for their stored answers.
         asked += self._new((cluster, metric, Question(user=user)) for cluster, user in users for metric in metrics)
@@ -274,23 +272,21 @@ class Learner:
         profile.learn(question, value, forecast, seconds, lower_bound=observation.is_lower_bound, at=at, at_start=again)
         if observation.is_lower_bound:
             return
-        own = self._of_users.get(key)
-        if own is None:
+        if (own := self._of_users.get(key)) is None:
             own = self._of_users[key] = _OfUser(profile, Series())
         own.series.learn(value)
         # The last learned, not the latest: a run with late samples is learned after others.
         own.updated = at
 
     def _profile(self, cluster: str, metric: str) -> Profile:
-        found = self._profiles.get((cluster, metric))
-        if found is None:
+        if (found := self._profiles.get((cluster, metric))) is None:
             found = self._profiles[cluster, metric] = self._config.profile(metric)
         return found
 
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Disable garbage collection, which would take up to a fifth of the time: many objects stay, none in a cycle."""
+    """Disable garbage collection, which would take up to a fifth of the time: many objects stay, few in a cycle."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -8,6 +8,7 @@ the runs whose samples are now complete, and after the grace period, for the oth
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -50,6 +51,7 @@ WRITTEN_AT_ONCE = 10000
 _BEGINNING = (float("-inf"), 0)
 
 
+@no_collection()
 def profile_finished(
     engine: Engine,
     grace_s: float,
@@ -87,13 +89,14 @@ def profile_finished(
         with engine.connect().execution_options(reading=True) as connection:
             profiled = profiles_of(connection, asked.runs, sampled_nodes, stop, config.fabric, asked.found)
         if profiled:
-            with engine.begin() as connection, no_collection():
+            with engine.begin() as connection:
                 stored = _store(connection, profiled, config, learning, asked.counts)
                 done += stored
                 if learning.unwritten >= WRITTEN_AT_ONCE or len(finished) < limit:
                     learning.write(connection)
             if progress is not None:
                 progress(stored)
+            gc.collect(1)  # what this round left behind, rather than the whole model again and again
         after = (finished[-1].end, finished[-1].id)
     if learning.unwritten:
         with engine.begin() as connection:
