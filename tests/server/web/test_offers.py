@@ -170,6 +170,9 @@ def test_nothing_is_sold_twice_when_many_ask_at_once(restarted: Any, served: Any
             assert 1 - offer["p_executable"] < 0.4
         if rng.random() < 0.5:
             assert post(f"{OFFERS}/{offer['id']}/confirm").status_code == 200
+            if rng.random() < 0.4:
+                assert post(f"{OFFERS}/{offer['id']}/cancel").status_code == 200
+                return 0
         return 1
 
     with ThreadPoolExecutor(8) as pool:
@@ -177,6 +180,9 @@ def test_nothing_is_sold_twice_when_many_ask_at_once(restarted: Any, served: Any
     rows = standing(served)
     assert len(rows) == accepted > 4
     assert_nothing_is_sold_twice(rows)
+    served.clock.now = NOW + HOUR / 2
+    plans = [post.plan()["jobs"] for post in (restarted(**settings), *posts)]
+    assert all(plan == plans[0] for plan in plans), "what a process keeps of its plan is what a new one finds"
 
 
 @pytest.mark.storage

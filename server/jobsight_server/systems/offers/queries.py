@@ -178,30 +178,29 @@ class InPlan:
     """The jobs of a plan at ``now``. The plan must not change meanwhile."""
 
     def __init__(self, standing: StandingPlan, now: float) -> None:
-        self._plan = standing.plan
+        self._standing, self._plan = standing, standing.plan
         self._now_h = now / HOUR_S
-        self._risk = standing.risk
-        self._earliest_h: dict[int, float] = {}
 
     def earliest_start(self, number: int) -> float | None:
         """Return the earliest start of the job, or its start if it runs; None if it is not in the plan.
 
         The job must be released, and the jobs before it on its nodes must have started. Each of these may end at once,
-        so a later time is not certain.
+        so a later time is not certain. The plan keeps the times, without ``now``, until earlier jobs change.
         """
-        open_jobs = [number] if number in self._plan.bookings else []
+        bookings, known = self._plan.bookings, self._standing.earliest_h
+        if number not in bookings:
+            return None
+        open_jobs = [number] if number not in known else []
         while open_jobs:
             job = open_jobs[-1]
-            booking = self._plan.bookings[job]
+            booking = bookings[job]
             before = self._plan.place_of(job).predecessors if booking.started_h is None else ()
-            if unknown := [other for other in before if other not in self._earliest_h]:
+            if unknown := [other for other in before if other not in known]:
                 open_jobs += unknown  # first
                 continue
-            known = [self._earliest_h[other] for other in before]
-            earliest_h = min(max(booking.offer.release_h, self._now_h, *known), booking.from_h)
-            self._earliest_h[open_jobs.pop()] = earliest_h if booking.started_h is None else booking.started_h
-        found = self._earliest_h.get(number)
-        return None if found is None else found * HOUR_S
+            earliest_h = max([booking.offer.release_h, *[known[other] for other in before]])
+            known[open_jobs.pop()] = min(earliest_h, booking.from_h) if booking.started_h is None else booking.started_h
+        return min(max(known[number], self._now_h), bookings[number].from_h) * HOUR_S
 
     def executable(self, number: int) -> float | None:
         """Return the probability that the job ends in its slot; None if it is not in the plan."""
@@ -210,6 +209,6 @@ class InPlan:
             return None
         offer = booking.offer
         if booking.started_h is None:
-            return self._risk.executable_booked(number)
+            return self._standing.risk.executable_booked(number)
         run = (self._now_h - booking.started_h) / offer.requested_h
         return float(offer.accuracy.after(run).within((booking.end_h - booking.started_h) / offer.requested_h))

@@ -37,7 +37,8 @@ _CHANGED = _OF_CLUSTER.where(offers.c.version > bindparam("version"))
 class StandingPlan:
     """Bookings by the number of their offer, in hours since 1970; ``nodes`` are those of the plan.
 
-    Ended bookings leave it, so that their time is free again. ``risk`` is that of the plan at the last ``catch_up``.
+    Ended bookings leave it, so that their time is free again. ``risk`` is that of the plan at the last ``catch_up``;
+    ``earliest_h`` keeps the earliest starts of its jobs.
     """
 
     def __init__(self, nodes: int) -> None:
@@ -45,6 +46,7 @@ class StandingPlan:
         self.plan = BookingPlan(nodes)
         self.rows: dict[int, Row[Any]] = {}
         self.risk = KeptRisk(self.plan, 0.0)
+        self.earliest_h: dict[int, float] = {}
         self._due: list[tuple[float, int]] = []
         self._version = -1
         self._changed_h = inf
@@ -61,20 +63,24 @@ class StandingPlan:
             self._pass(heappop(self._due)[1], now)
         if self._changed_h < inf:
             self.risk.changed(self._changed_h)
+            before = [job for job, booking in self.plan.bookings.items() if booking.from_h < self._changed_h]
+            self.earliest_h = {job: self.earliest_h[job] for job in before if job in self.earliest_h}
             self._changed_h = inf
         self.risk.as_of(now / HOUR_S)
 
     def _apply(self, rows: Sequence[Row[Any]]) -> None:
         booked = []
         for row in rows:
-            self._take_out(row.id)
+            kept = self.plan.bookings.get(row.id) if row.state == "confirmed" else None
+            if kept is None or kept.started_h is not None:  # a confirmation leaves the slot as it is
+                self._take_out(row.id)
+                if row.state in STANDING and (booking := self._booking(row)) is not None:
+                    booked.append(booking)
             if row.state in STANDING:
                 self.rows[row.id] = row
                 moments = {row.planned_start, row.planned_end, *((row.expires_at,) if row.state == "offered" else ())}
                 for moment in moments:
                     heappush(self._due, (moment, row.id))
-                if (booking := self._booking(row)) is not None:
-                    booked.append(booking)
         self.plan.load(booked)
         for booking in booked:
             self._changed_h = min(self._changed_h, booking.from_h)
