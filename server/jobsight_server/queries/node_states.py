@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from sqlalchemy import Connection
@@ -14,7 +14,7 @@ from jobsight_predictor.reliability.sessions import Ending
 from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.storage.counters import corrected
 from jobsight_server.storage.engine import fetch, pieces
-from jobsight_server.storage.sample_columns import MODULUS, Floats, SampleColumns
+from jobsight_server.storage.sample_columns import MODULUS, Floats
 from jobsight_server.storage.samples import CHUNK_S
 
 UP_WITHIN_S = 120.0
@@ -170,26 +170,32 @@ def _read(connection: Connection, now: float, ids: Sequence[int] | None) -> Iter
     some = "" if ids is None else f"WHERE n.id IN ({', '.join('?' * len(ids))}) "
     rows = fetch(connection, _LOADS + some + _ORDER, (now - LATE_WITHIN_S, *(ids or ())))
     readings = corrected([row[7:] for row in rows if row[-1] is not None])
-    for (cluster, name, *times, cpus, total, node_id), _ in groupby(rows, lambda row: row[:8]):
-        own = slice(*np.searchsorted(readings.node, (node_id, node_id + 1)))
-        age_s = max(0.0, now - seen_at(*times))
+    known = [row[:8] for row, _ in groupby(rows, lambda row: row[:8])]
+    ids_read = np.array([row[7] for row in known])
+    begins, ends = (np.searchsorted(readings.node, ids_read + more).tolist() for more in (0, 1))
+    places = [
+        [begin + at for at in _places(readings.columns.time[begin:end], row[3])]
+        for row, begin, end in zip(known, begins, ends, strict=True)
+    ]
+    # In one step: that of a node costs as much.
+    chosen = iter(readings.columns[np.array([at for of in places for at in of], np.intp)].rows())
+    for (cluster, name, *times, cpus, total, _), of in zip(known, places, strict=True):
+        age_s, own = max(0.0, now - seen_at(*times)), list(islice(chosen, len(of)))
         state = status(age_s)
-        rates = _UNKNOWN if state == "silent" else _rates(cpus, total, times[1], readings.columns[own])
-        yield NodeLoad(cluster, name, state, age_s, *rates)
+        yield NodeLoad(cluster, name, state, age_s, *(_UNKNOWN if state == "silent" else _rates(cpus, total, own)))
 
 
-def _places(time: Floats, last_time: float) -> Iterator[np.intp]:
+def _places(time: Floats, last_time: float) -> Iterator[int]:
     """Yield the places of the reading at ``last_time`` and of the one before."""
     at, before = np.searchsorted(time, last_time), np.searchsorted(time, last_time - _OVER_S, "right") - 1
     if at < len(time) and time[at] == last_time:
-        yield at
+        yield int(at)
         if before >= 0 and time[before] > last_time - _BEFORE_S:
-            yield before
+            yield int(before)
 
 
-def _rates(cpus: int, total: int | None, last_time: float, readings: SampleColumns) -> _Rates:
-    """Return the load from the reading some minutes before ``last_time`` to the one then."""
-    rows = readings[np.fromiter(_places(readings.time, last_time), np.intp)].rows()
+def _rates(cpus: int, total: int | None, rows: Sequence[tuple[Any, ...]]) -> _Rates:
+    """Return the load from the second of these readings, some minutes before, to the first, the last one."""
     if not rows:
         return _UNKNOWN
     (time, *moved_to, busy_to, used, gap_to), *before = (row[:6] for row in rows)

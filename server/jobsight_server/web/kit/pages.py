@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from flask import current_app, make_response, render_template, request, url_for
+from flask import current_app, g, make_response, render_template, request, url_for
 from sqlalchemy import Connection, exists, select
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response
@@ -15,6 +15,9 @@ from jobsight_server.forecasts.record import Record
 from jobsight_server.storage.schema import nodes
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.routes import COOKIE, Route, context, known_viewer
+
+_SAFE = "!$'()*,/:;?@"
+"""Characters that stay as they are in a query, as in Flask's addresses."""
 
 Menu = tuple[tuple[str, str, tuple[str, ...]], ...]
 """Entries of the menu: endpoint, title, and the endpoints of the pages below it."""
@@ -83,4 +86,7 @@ def node_url(cluster: str, node: str) -> str:
 
 
 def _url(noun: str, cluster: str, name: str) -> str:
-    return url_for(f"pages.{noun}", cluster=cluster, name=name)
+    places = g.setdefault("places", {})  # a page has thousands of links
+    if noun not in places:
+        places[noun] = url_for(f"pages.{noun}")
+    return f"{places[noun]}?{urlencode({'cluster': cluster, 'name': name}, safe=_SAFE)}"
