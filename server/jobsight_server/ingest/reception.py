@@ -8,13 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
@@ -24,7 +22,8 @@ from jobsight_server.ingest.checks import check_sender, check_times, judge_again
 from jobsight_server.ingest.committer import GroupCommitter
 from jobsight_server.ingest.retry import retry_next
 from jobsight_server.ingest.store import Refusal, SampleStore
-from jobsight_server.ingest.wire import BatchOutcome, RefusedBatchError, UnavailableError, stated_length
+from jobsight_server.ingest.waiting import MemoryBudget, Outcomes
+from jobsight_server.ingest.wire import RefusedBatchError, UnavailableError, stated_length
 from jobsight_server.settings import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.late_batches import late_after
@@ -34,15 +33,12 @@ from jobsight_server.storage.seldom import Seldom
 
 log = logging.getLogger(__name__)
 
-_COMMIT_TIMEOUT_S = 30.0
 _BUDGET_BYTES = 40 * 2**20  # for all batches being unpacked, decoded and committed
-_DECODED_FACTOR = 10  # a batch takes up to this many times its length: itself, and its numbers as objects
 _BODY_BYTES, _UNPACKED_BYTES = 64 * 1024, 128 * 1024  # decoding blocks the loop for a millisecond or two
 _LOGGED_S, _MOST_LOGGED = 60.0, 100  # a cluster and node whose batches are refused; lines within that time
 _EXAMPLE_S, _MOST_EXAMPLES = 3600.0, 20  # the same in the list of rejected data
 _SENDERS = ("agent",)
 
-_Given = ParamSpec("_Given")
 _Found = TypeVar("_Found")
 
 
@@ -52,82 +48,6 @@ class Answer(NamedTuple):
     status: int
     content: dict[str, Any]
     headers: Mapping[str, str] = {}
-
-
-class MemoryBudget:
-    """Memory in bytes that batches may use at a time, granted in order of request."""
-
-    def __init__(self, total_bytes: int, patience_s: float = 10.0) -> None:
-        self._total = self._free = total_bytes
-        self._patience_s = patience_s
-        self._turn, self._freed = asyncio.Lock(), asyncio.Event()
-
-    @asynccontextmanager
-    async def batch(self, unpacked_bytes: int) -> AsyncIterator[None]:
-        """Reserve the memory for a batch of this length while the block runs; at most the whole budget.
-
-        Raises:
-            UnavailableError: it did not become free in time.
-        """
-        wanted = min(_DECODED_FACTOR * unpacked_bytes, self._total)
-        if self._turn.locked() or self._free < wanted:
-            try:
-                async with asyncio.timeout(self._patience_s), self._turn:
-                    while self._free < wanted:
-                        self._freed.clear()
-                        await self._freed.wait()
-            except TimeoutError as error:
-                why = f"other batches use all {self._total} bytes that unpacking may use; try again later"
-                raise UnavailableError(why, "overloaded") from error
-        self._free -= wanted
-        try:
-            yield
-        finally:
-            self._free += wanted
-            self._freed.set()
-
-
-class Outcomes:
-    """Outcomes on their way from the writer's thread to the event loop, which is woken once for several."""
-
-    def __init__(self) -> None:
-        self._arrived: deque[tuple[asyncio.Future[BatchOutcome], Future[BatchOutcome]]] = deque()
-
-    async def of(self, committing: Future[BatchOutcome]) -> BatchOutcome:
-        """Return the outcome, once it is durable.
-
-        Raises:
-            RefusedBatchError: it failed, or took too long.
-        """
-        loop = asyncio.get_running_loop()
-        waiting: asyncio.Future[BatchOutcome] = loop.create_future()
-        committing.add_done_callback(partial(self._arrive, loop, waiting))
-        try:
-            async with asyncio.timeout(_COMMIT_TIMEOUT_S):
-                return await waiting
-        except TimeoutError as error:
-            raise UnavailableError(f"the batch was not written within {_COMMIT_TIMEOUT_S:g} s") from error
-
-    def _arrive(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        waiting: asyncio.Future[BatchOutcome],
-        committed: Future[BatchOutcome],
-    ) -> None:
-        self._arrived.append((waiting, committed))
-        if len(self._arrived) == 1 and not loop.is_closed():  # else it has been woken
-            loop.call_soon_threadsafe(self._deliver)
-
-    def _deliver(self) -> None:
-        while self._arrived:
-            waiting, committed = self._arrived.popleft()
-            error = committed.exception()
-            if waiting.done():  # nobody waits any longer
-                continue
-            if error is None:
-                waiting.set_result(committed.result())
-            else:
-                waiting.set_exception(error)
 
 
 class Reception:
@@ -212,8 +132,8 @@ class Reception:
             return Answer(200, {"status": "ok", "reason": None})
         return Answer(503, {"status": "unavailable", "reason": trouble}, {"Retry-After": "5"})
 
-    async def _aside(self, function: Callable[_Given, _Found], *args: _Given.args, **kwargs: _Given.kwargs) -> _Found:
-        return await asyncio.get_running_loop().run_in_executor(self._lane, partial(function, *args, **kwargs))
+    async def _aside(self, function: Callable[..., _Found], *given: Any) -> _Found:
+        return await asyncio.get_running_loop().run_in_executor(self._lane, function, *given)
 
     async def _refuse(self, refused: RefusedBatchError, body: bytes, now: float) -> Answer:
         """Answer only once the body is in quarantine: the agent will not send it again."""

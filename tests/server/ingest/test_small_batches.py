@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tests import make
 
-from jobsight_server.ingest.reception import MemoryBudget
+from jobsight_server.ingest.waiting import MemoryBudget
 from jobsight_server.ingest.wire import UnavailableError
 
 Writer = Any  # conftest.Writer
