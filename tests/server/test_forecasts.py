@@ -22,6 +22,7 @@ from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequ
 from jobsight_server.forecasts.history import history
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.forecasts.rounds import rebuild
+from jobsight_server.forecasts.such_jobs import last_runs
 from jobsight_server.storage.schema import jobs, model_state, profiles
 
 STEPS = [200.0, 200.0, 800.0, 800.0, 800.0, 800.0, 800.0, 800.0]
@@ -119,6 +120,22 @@ def test_a_reader_that_keeps_the_model_answers_as_one_that_reads_it(engine: Engi
         connection.execute(delete(model_state).where(model_state.c.key.contains('"u2"')))
     assert answers(engine, asked, keeps) == answers(engine, asked)
     assert answers(engine, asked[2:], keeps)[0].level == "site"
+
+
+@pytest.mark.storage
+def test_last_runs_of_an_application_are_those_among_the_last_of_the_user(engine: Engine) -> None:
+    run = {"cluster": "alpha", "start": 0.0, "state": "ended", "user": "u", "recorded_at": 0.0, "profiled": True}
+    with engine.begin() as connection:
+        for count in (30, 390):  # fewer than are looked at, and more; three end at a time
+            rows = [
+                run | {"job_id": f"{count} {n}", "end": n // 3, "application": "ab"[n % 5 > 1]} for n in range(count)
+            ]
+            connection.execute(insert(jobs), rows)
+            last = last_runs(connection, "alpha", "u")
+            for name in ("a", "b", "c"):
+                own = [found for found in last if found.application == name]
+                assert last_runs(connection, "alpha", "u", name) == own
+                assert bool(own) == (name != "c")
 
 
 def test_an_unknown_user_has_no_history(engine: Engine) -> None:

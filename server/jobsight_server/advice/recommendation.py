@@ -81,7 +81,7 @@ def recommend(
     ``question`` and ``request`` describe the same job. ``metrics``, with ``ASKED_FOR``, are those to forecast, None all
     that concern the user; ``runs`` the user's last ones, if already read. An unknown number of processors counts as 1.
     """
-    runs = last_runs(connection, cluster, question.user or "") if runs is None else runs
+    runs = last_runs(connection, cluster, question.user or "", question.application) if runs is None else runs
     such = such_jobs(runs, question, request.processors)
     per = "job" if question.processors else "processor"
     requests = [ForecastRequest(cluster, question, metric, per, moment) for metric in metrics or (None,)]

@@ -195,6 +195,13 @@ def _measured(metric: Any, name: str) -> Any:
 
 
 _COUNT = func.coalesce(func.nullif(ASKED_PROCESSORS, 0), 1)
+_OF_USER = (
+    jobs.c.cluster == bindparam("cluster"),
+    jobs.c.user == bindparam("user"),
+    jobs.c.end.is_not(None),
+    jobs.c.state == "ended",
+)
+_LATEST_FIRST = (jobs.c.end.desc(), jobs.c.id.desc())
 # Built once: that costs as much as an execution.
 _LAST_RUNS = (
     select(
@@ -223,14 +230,15 @@ _LAST_RUNS = (
     )
     .outerjoin(_MEMORY, _measured(_MEMORY, "memory"))
     .outerjoin(_RUNTIME, _measured(_RUNTIME, "runtime"))
-    .where(
-        jobs.c.cluster == bindparam("cluster"),
-        jobs.c.user == bindparam("user"),
-        jobs.c.end.is_not(None),
-        jobs.c.state == "ended",
-    )
-    .order_by(jobs.c.end.desc(), jobs.c.id.desc())
+    .where(*_OF_USER)
+    .order_by(*_LATEST_FIRST)
     .limit(LOOKED_AT)
+)
+_EARLIEST = select(jobs.c.end, jobs.c.id).where(*_OF_USER).order_by(*_LATEST_FIRST).offset(LOOKED_AT - 1).limit(1)
+_OF_APPLICATION = _LAST_RUNS.where(
+    jobs.c.application == bindparam("application"),
+    jobs.c.end >= bindparam("since"),
+    or_(jobs.c.end > bindparam("since"), jobs.c.id >= bindparam("first")),
 )
 
 
@@ -357,11 +365,19 @@ class LastRuns:
                     self._standing[key] = amount, left - 1
 
 
-def last_runs(connection: Connection, cluster: str, user: str) -> list[SuchJob]:
-    """Read the user's last ``LOOKED_AT`` finished runs and reports of jobs, latest first."""
+def last_runs(connection: Connection, cluster: str, user: str, application: str | None = None) -> list[SuchJob]:
+    """Read the user's last ``LOOKED_AT`` finished runs and reports of jobs, latest first; of this ``application``, if
+    given, those among them."""
     of_user = {"cluster": cluster, "user": user}
     found = [_reported(row) for row in connection.execute(_LAST_REPORTS, of_user)]
-    for row in connection.execute(_LAST_RUNS, of_user).all():
+    if application is None or found:
+        rows = connection.execute(_LAST_RUNS, of_user).all()
+    else:  # most of the time goes into reading the measurements of the others
+        since, first = connection.execute(_EARLIEST, of_user).first() or (-1e18, 0)
+        chosen = {"application": application, "since": since, "first": first}
+        rows = connection.execute(_OF_APPLICATION, of_user | chosen).all()
+    for row in rows:
         facts = facts_of(row[_FACTS]) if row[_FACTS] else ()
         found += [SuchJob._make((*row[:_FACTS], facts, *row[_FACTS + 1 :]))]
-    return sorted(found, key=lambda run: run.end or 0.0, reverse=True)[:LOOKED_AT]
+    last = sorted(found, key=lambda run: run.end or 0.0, reverse=True)[:LOOKED_AT]
+    return last if application is None else of_application(last, application)
