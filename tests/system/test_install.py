@@ -64,7 +64,11 @@ def installed(room: Path, wheel: Path) -> tuple[Path, set[str]]:
 
 def test_a_node_gets_the_agent_and_psutil_alone(wheels: dict[str, Path], tmp_path: Path) -> None:
     files = ZipFile(wheels["jobsight_agent"]).namelist()
-    assert {name.partition("/")[0] for name in files} == {"jobsight_agent", f"jobsight_agent-{VERSION}.dist-info"}
+    parts = {name.partition("/")[0].removeprefix(f"jobsight_agent-{VERSION}") for name in files}
+    assert parts == {"jobsight_agent", ".dist-info", ".data"}
+    assert [name for name in files if ".data/" in name] == [
+        f"jobsight_agent-{VERSION}.data/data/share/man/man1/jobsight-agent.1"
+    ]
     code = {path.name for path in (ROOT / "agent" / "jobsight_agent").iterdir() if path.is_file()}
     assert {name.partition("/")[2] for name in files if name.startswith("jobsight_agent/")} == code  # no bytecode
     assert len(code) <= 21
