@@ -99,7 +99,6 @@ def _title(run: RunEfficiency, number: int, count: int) -> str:
     began = "not started" if run.start is None else utc(run.start)
     ended = "" if run.end is None else f" to {utc(run.end)}"
     outcome = "" if run.exit_status is None else f", exit status {run.exit_status}"
-    outcome += ", but failed" if run.exit_status == 0 and run.outcome == "failed" else ""
     failure = "" if run.failure is None else f" ({_FAILURES[run.failure]})"
     return f"{which}: {run.name or 'without a name'} of {run.user}, {began}{ended} UTC{outcome}{failure}"
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, case, delete, func, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from jobsight_predictor.reliability.resource_vector import JobEnd, after_job, blamed
 from jobsight_predictor.reliability.success import with_end
@@ -126,9 +126,7 @@ _UNDECIDED_S = 3600.0
 _TOP = "SELECT recorded_at FROM jobs WHERE recorded_at > ? AND recorded_at <= ? ORDER BY recorded_at LIMIT 1 OFFSET ?"
 _OF_RUN = (
     *(jobs.c[name] for name in ("id", "cluster", "job_id", "start", "end", "state", "user", "application")),
-    *(jobs.c[name] for name in ("recorded_at", "failure")),
-    # Of a job that failed with status 0, nothing says whose fault it was.
-    case((jobs.c.ended_abnormally, func.nullif(jobs.c.exit_status, 0)), else_=jobs.c.exit_status).label("exit_status"),
+    *(jobs.c[name] for name in ("exit_status", "recorded_at", "failure")),
 )
 _ENDED = jobs.c.state.in_(("ended", "requeued")) & jobs.c.end.is_not(None)
 _RECORDED = select(*_OF_RUN).where(

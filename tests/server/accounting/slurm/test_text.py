@@ -57,13 +57,6 @@ def test_the_columns_that_the_documents_name_say_what_json_says(events: Read, ne
     assert expected.run.asked_memory_bytes == 8000 * MIB
 
 
-def test_a_job_that_failed_with_status_0_was_not_cancelled(events: Read) -> None:
-    runs = [
-        run_of(events, row("7", State=state, ExitCode="0:0")) for state in ("COMPLETED", "FAILED", "CANCELLED by 5")
-    ]
-    assert [(run.exit_status, run.ended_abnormally) for run in runs] == [(0, False), (0, True), (None, True)]
-
-
 def test_a_rounded_number_of_nodes_costs_no_record_whose_resources_are_known(events: Read) -> None:
     """sacct writes 1,024 nodes as 1K by default."""
     found = run_of(events, row("7", NNodes="1K", AllocTRES="cpu=4096,mem=1T,node=1024"), columns=HEADER)

@@ -229,13 +229,12 @@ def _failure(row: Row, states: frozenset[str], steps: Sequence[SlurmStep]) -> Fa
 def _exit_status(row: Row, states: frozenset[str], steps: Sequence[SlurmStep]) -> int | None:
     """Return the exit status of the job, or of a failed step; None if unknown.
 
-    A stopped job reports 0 itself, and in the JSON of 22.05 its own return code; one that failed otherwise also does.
+    A stopped job reports 0 itself, and in the JSON of 22.05 its own return code; a failed one may report 0 there.
     """
     code = exit_code("ExitCode", row)
     if code is not None and (code.status or "COMPLETED" in states):
         return code.status
-    unknown = 0 if code is not None and "FAILED" in states else None
-    return next((step.exit.status for step in steps if step.exit.status), unknown)
+    return next((step.exit.status for step in steps if step.exit.status), None)
 
 
 def _shares(nodes: tuple[str, ...], processors: int | None) -> tuple[tuple[str, int], ...]:
