@@ -99,7 +99,7 @@ def earlier(connection: Connection, key: str | None) -> Earlier:
     query = select(matches.c.id, matches.c.name, matches.c.state, matches.c.until).where(
         func.substr(matches.c.job, 1, len(start)) == start
     )
-    rows = connection.execute(query).all()
+    rows = connection.execute(query.order_by(matches.c.id)).all()
     held = held_resources(connection, [row.id for row in rows])
     for number, name, state, until in rows:
         found.numbers[name] = number
