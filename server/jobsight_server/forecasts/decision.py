@@ -212,7 +212,7 @@ def together(decisions: Mapping[Resource, Decision], uses: Mapping[Resource, Seq
 def count_enough(amounts: Sequence[tuple[Sequence[Use], float]]) -> Enough:
     """Count the latest jobs whose use of every resource is known, and those for which every amount was enough.
 
-    Nobody knows what a job that ran out of less would have used: it does not count.
+    What a job that ran out of less would have used is unknown: it does not count.
     """
     runs = set.intersection(*({use.run for use in uses[:LOOKED_AT]} for uses, _ in amounts))
     beyond = {use.run for uses, amount in amounts for use in uses if not _fits(use, amount)}

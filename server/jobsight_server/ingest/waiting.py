@@ -83,7 +83,7 @@ class Outcomes:
         while self._arrived:
             waiting, committed = self._arrived.popleft()
             error = committed.exception()
-            if waiting.done():  # nobody waits any longer
+            if waiting.done():  # its client has gone
                 continue
             if error is None:
                 waiting.set_result(committed.result())

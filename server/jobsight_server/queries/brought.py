@@ -177,7 +177,7 @@ def _read(connection: Connection, cluster: str | None, mondays: list[int], gib: 
             of_run = (run.freed_hours, run.less > 0, run.ran_out)
             found[run.user][5:, (day_of(run.end) - first) // 7] += of_run
     sums = np.array([*found.values()]).reshape(-1, len(_COLUMNS), len(mondays)).transpose(1, 0, 2)
-    units = np.array([gib * _GIB_HOURS.get(name, 1.0 / gib) for name in _COLUMNS])
+    units = np.array([gib * _GIB_HOURS[name] if name in _GIB_HOURS else 1.0 for name in _COLUMNS])
     return list(found), sums / units[:, None, None]
 
 

@@ -117,7 +117,7 @@ class Excluded(Record):
 class Report(Record):
     """All finished jobs of a log, from ``users.first_day`` to ``users.last_day``.
 
-    ``metric``: memory, or run time if nobody can gain memory; gains are ordered by what its requests would have freed.
+    ``metric``: memory, or run time if no user can gain memory; gains are ordered by what its requests would have freed.
     ``freed``: GiB-hours. ``nodes``: the same in nodes over all days, each of ``node_bytes``, the largest memory that a
     job requested on one node. A node has at least that, so this many nodes at most; null where no job shows it.
     ``money``: of these nodes, at ``node_hour`` for each hour.
