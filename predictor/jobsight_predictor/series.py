@@ -7,43 +7,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from jobsight_predictor.forecasters import (
-    FIVE,
-    FORECASTERS,
-    Exponential,
-    Forecaster,
-    History,
-    Locality,
-    SlidingWindow,
-    Weighted,
-    checked,
-)
-from jobsight_predictor.forecasters.weighted import CELLS_PER_BIN
+from jobsight_predictor.forecasters import FIVE, FORECASTERS
+from jobsight_predictor.forecasters.base import Forecaster, checked
+from jobsight_predictor.forecasters.exponential import Exponential
+from jobsight_predictor.forecasters.locality import Locality
+from jobsight_predictor.forecasters.means import History, SlidingWindow
+from jobsight_predictor.forecasters.weighted import CELLS_PER_BIN, Weighted
 
-WINDOW_AT_MOST = 1000  # values
-BINS_AT_MOST = 200
 _POINTS = 500  # values; kept by the weighted mean of the usual bins
 
 
 @dataclass(frozen=True, slots=True)
 class FiveParameters:
-    """``window`` of the sliding window, ``bins`` of the weighted mean, ``alpha`` of the exponential smoothing.
-
-    Raises:
-        ValueError: one of them is out of bounds; the message names it.
-    """
+    """``window`` of the sliding window, ``bins`` of the weighted mean, ``alpha`` of the exponential smoothing."""
 
     window: int = 5
     bins: int = 10
     alpha: float = 0.5
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.window <= WINDOW_AT_MOST:
-            raise ValueError(f"window is {self.window}: give 1 to {WINDOW_AT_MOST} values")
-        if not 1 <= self.bins <= BINS_AT_MOST:
-            raise ValueError(f"bins is {self.bins}: give 1 to {BINS_AT_MOST}")
-        if not 0.0 < self.alpha < 1.0:
-            raise ValueError(f"alpha is {self.alpha}: give a number above 0 and below 1")
 
 
 DEFAULT_PARAMETERS = FiveParameters()
@@ -88,13 +68,8 @@ def recent_pqm(values: Sequence[float]) -> float | None:
 
 
 def accuracy(forecast: float, actual: float) -> float:
-    """Return ``max(0, 1 - |forecast - actual| / actual)``, 0..1. For an actual 0: 1 if forecast exactly, else 0.
-
-    Raises:
-        ValueError: either is not a measurement (NaN, infinite, negative).
-    """
-    checked(forecast)
-    if checked(actual) == 0.0:
+    """Return ``max(0, 1 - |forecast - actual| / actual)``, 0..1. For an actual 0: 1 if forecast exactly, else 0."""
+    if actual == 0.0:
         return 1.0 if forecast == 0.0 else 0.0
     return max(0.0, 1.0 - abs(forecast - actual) / actual)
 
@@ -116,12 +91,7 @@ class Pqm:
         self._recent: deque[float] = deque(maxlen=RECENT)
 
     def learn(self, value: float) -> None:
-        """Learn the next value.
-
-        Raises:
-            ValueError: it is not a measurement.
-        """
-        checked(value)
+        """Learn the next value, a measurement."""
         if self._n == 0:
             self._first = value
         self._n += 1
@@ -175,7 +145,6 @@ class SeriesForecast:
     pqm: float | None
     recent_pqm: float | None
     accuracies: dict[str, float | None]
-    scored: int
     last_values: tuple[float, ...]
     reason: str | None
 
@@ -227,7 +196,6 @@ class Series:
             pqm=self._quality.pqm(),
             recent_pqm=self._quality.recent_pqm(),
             accuracies={name: total / scored if scored else None for name, total in self._accuracy_sums.items()},
-            scored=scored,
             last_values=self._quality.last_values,
             reason=None if self.n else "no history: no finished job with a value yet",
         )

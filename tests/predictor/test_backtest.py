@@ -283,7 +283,5 @@ def test_what_is_no_workload_is_refused() -> None:
         Jobs("made", "memory", [Question()] * 2, ones, ones - 1, ones, ones, ones)
     with pytest.raises(ValueError, match="nan"):
         Jobs("made", "memory", [Question()] * 2, ones, ones, ones * np.nan, ones, ones)
-    with pytest.raises(ValueError, match=r"shape \(2,\), for 1 jobs"):
-        Jobs("made", "memory", [Question()], ones, ones, ones, ones, ones)
     with pytest.raises(ValueError, match="unknown forecasters"):
         run_backtest(workload(3), forecasters=["oracle"])

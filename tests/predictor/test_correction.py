@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.make import not_none
 
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.calibration import SCARCE, STATED, TENTHS, Correction
@@ -75,8 +76,7 @@ def test_a_killed_job_teaches_that_it_needed_more() -> None:
             assert forecast.bound is not None
             if killed:
                 profile.learn(Question(user="b", application="q"), forecast.bound, forecast, lower_bound=True)
-        chance = profile.answer(Question(user="c", application="r")).exceed_probability
-        assert chance is not None
+        chance = not_none(profile.answer(Question(user="c", application="r")).exceed_probability)
         chances.append(chance)
     assert chances[1] > chances[0] + 0.1
 

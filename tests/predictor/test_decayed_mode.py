@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_predictor.forecasters import DecayedMode
+from jobsight_predictor.forecasters.decayed_mode import DecayedMode
 from jobsight_predictor.series import accuracy
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.make import not_none
 
 from jobsight_predictor.evaluation.cost import reservation_cost
 from jobsight_predictor.evaluation.equal_failures import TRIES, at_equal_failures
@@ -18,10 +19,8 @@ def bounds_at(target: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 
 def test_the_target_is_found_that_fails_as_often() -> None:
     noisy = np.quantile(VALUES, 0.9) * RNG.uniform(0.5, 2.0, len(VALUES))
-    found = at_equal_failures(noisy, VALUES, SECONDS, bounds_at, 0.99)
-    theirs = reservation_cost(noisy, VALUES, SECONDS)
-    assert found is not None
-    assert theirs is not None
+    found = not_none(at_equal_failures(noisy, VALUES, SECONDS, bounds_at, 0.99))
+    theirs = not_none(reservation_cost(noisy, VALUES, SECONDS))
     assert (found["baseline_failures"], found["baseline_maq"]) == (theirs.failures, theirs.maq)
     assert 0.9 * theirs.failures <= found["failures"] <= theirs.failures
     assert found["maq"] > theirs.maq
@@ -36,8 +35,7 @@ def test_the_first_target_will_do_where_it_is_better_in_both() -> None:
         return bounds_at(target)
 
     wasteful = np.where(VALUES > 1.0, 0.5, 100.0)
-    found = at_equal_failures(wasteful, VALUES, SECONDS, counted, 0.9)
-    assert found is not None
+    found = not_none(at_equal_failures(wasteful, VALUES, SECONDS, counted, 0.9))
     assert tried == [found["target"]] == [0.9]
     assert (found["failures"], found["baseline_failures"]) == (400, int((VALUES > 1.0).sum()))
 
@@ -45,8 +43,7 @@ def test_the_first_target_will_do_where_it_is_better_in_both() -> None:
 def test_only_jobs_that_both_reserved_for_count() -> None:
     baseline = np.full(len(VALUES), 3.0)
     baseline[::2] = np.nan
-    found = at_equal_failures(baseline, VALUES, SECONDS, bounds_at, 0.99)
-    assert found is not None
+    found = not_none(at_equal_failures(baseline, VALUES, SECONDS, bounds_at, 0.99))
     assert found["jobs"] == len(VALUES) // 2
     assert found["baseline_failures"] == int((VALUES[1::2] > 3.0).sum())
 
@@ -58,8 +55,7 @@ def test_tries_are_few_and_the_closest_is_kept_where_none_is_good_enough() -> No
         tried.append(target)
         return bounds_at(min(target, 0.9))
 
-    found = at_equal_failures(np.full(len(VALUES), VALUES.max()), VALUES, SECONDS, stubborn, 0.5)
-    assert found is not None
+    found = not_none(at_equal_failures(np.full(len(VALUES), VALUES.max()), VALUES, SECONDS, stubborn, 0.5))
     assert len(tried) <= TRIES
     assert all(0 < target < 1 for target in tried)
     assert found["failures"] == 400 > found["baseline_failures"] == 0

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import make
+from tests.make import not_none
 
 from jobsight_predictor.evaluation.coverages import coverages
 from jobsight_predictor.evaluation.jobs import Jobs
@@ -94,8 +95,7 @@ def test_a_burst_of_thousands_from_a_stranger_is_held_by_its_requests() -> None:
     for forecast in pending:
         profile.learn(question, 1000 * MIB, forecast)
     answer = profile.answer(question)
-    assert answer.bound is not None
-    assert answer.bound >= 1250 * MIB
+    assert not_none(answer.bound) >= 1250 * MIB
     assert answer.bound_basis == "largest seen"
 
 
@@ -107,11 +107,9 @@ def test_a_new_application_is_judged_by_how_new_ones_began() -> None:
         question = Question("me", f"app{k}", None, 1, 1000 * MIB)
         for _ in range(200 if share < 0.1 else 1):
             profile.learn(question, share * 1000 * MIB)
-    bound = profile.answer(Question("me", "another", None, 1, 16_000 * MIB)).bound
-    assert bound is not None
+    bound = not_none(profile.answer(Question("me", "another", None, 1, 16_000 * MIB)).bound)
     assert 0.45 * 16_000 * MIB < bound <= 16_000 * MIB
-    known = profile.answer(Question("me", "app0", None, 1, 1000 * MIB)).bound
-    assert known is not None
+    known = not_none(profile.answer(Question("me", "app0", None, 1, 1000 * MIB)).bound)
     assert known < 50 * MIB
 
 
@@ -145,8 +143,7 @@ def test_a_question_without_an_application_is_about_any_and_not_about_a_new_one(
         profile.learn(question, 10.0 if i == 0 else 100.0 + i % 10)
     new, any_of_user = (profile.answer(Question(user="x", application=name)) for name in ("b", None))
     assert new.bound is not None
-    assert any_of_user.bound is not None
-    assert any_of_user.bound >= 109.0 > 0.5 * 109.0 > new.bound
+    assert not_none(any_of_user.bound) >= 109.0 > 0.5 * 109.0 > new.bound
     assert any_of_user.bound_basis == profile.answer(question).bound_basis == "quantile"
 
 
@@ -182,8 +179,7 @@ def test_no_run_time_beyond_an_enforced_request() -> None:
     def asked(profile: Profile, request: float) -> tuple[float, float]:
         answer = profile.answer(Question("x", "a", None, 1, None, request))
         assert answer.value is not None
-        assert answer.bound is not None
-        return answer.value, answer.bound
+        return answer.value, not_none(answer.bound)
 
     profile = Profile("s", metric="runtime")
     for _ in range(60):
@@ -223,8 +219,7 @@ def test_the_share_of_the_request_is_a_candidate() -> None:
         profile.learn(question, request / 3, forecast)
     assert np.mean(missed[100:]) < 0.02
     answer = profile.answer(Question("x", "a", None, 1, None, 9000.0))
-    assert answer.level is not None
-    assert "share of request" in answer.level
+    assert "share of request" in not_none(answer.level)
     assert answer.last_values[-1] == pytest.approx(3000.0)
     far_below = profile.answer(Question("x", "a", None, 1, None, 10.0))
     assert (far_below.bound, far_below.limited_by_request) == (10.0, True)

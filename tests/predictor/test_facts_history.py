@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests import make
+from tests.make import not_none
 
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.facts import LEAST, FactsHistory
@@ -27,20 +28,16 @@ def learned(need_of: object, jobs: int = 300) -> Profile:
 def test_what_grows_with_the_size_of_the_input_is_reserved_by_it() -> None:
     profile = learned(lambda size, rng: 3.0 * size)
     small, large = (profile.answer(asked(size)) for size in (2e8, 2e9))
-    assert small.bound is not None
-    assert large.bound is not None
     assert small.bound_basis == large.bound_basis == "facts"
-    assert 6e8 <= small.bound < 3e9 < 6e9 * 0.8 <= large.bound
+    assert 6e8 <= not_none(small.bound) < 3e9 < 6e9 * 0.8 <= not_none(large.bound)
 
 
 def test_an_uninformative_size_changes_little() -> None:
     profile = learned(lambda size, rng: float(rng.choice([1e9, 2e9])))
     without = profile.answer(Question("ada", "align")).bound
     for size in (1e7, 1e9):
-        bound = profile.answer(asked(size)).bound
-        assert bound is not None
-        assert without is not None
-        assert 1e9 <= bound <= 1.5 * without
+        bound = not_none(profile.answer(asked(size)).bound)
+        assert 1e9 <= bound <= 1.5 * not_none(without)
 
 
 def test_too_few_jobs_and_unknown_facts_tell_nothing() -> None:
@@ -50,8 +47,7 @@ def test_too_few_jobs_and_unknown_facts_tell_nothing() -> None:
     assert history.prospect((("input_bytes", 3.0),)) is None
     history.learn((("input_bytes", 4.0),), 5.0)
     assert history.prospect((("samples", 3.0),)) is None
-    found = history.prospect((("input_bytes", 3.0),))
-    assert found is not None
+    found = not_none(history.prospect((("input_bytes", 3.0),)))
     assert sum(found.places.values()) + found.beyond == pytest.approx(1.0)
 
 

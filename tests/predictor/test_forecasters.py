@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tests.make import not_none
 
-from jobsight_predictor.forecasters import FORECASTERS, LARGEST, Forecaster
+from jobsight_predictor.forecasters import FORECASTERS
+from jobsight_predictor.forecasters.base import LARGEST, Forecaster
 
 each = pytest.mark.parametrize("name", list(FORECASTERS))
 values_strategy = st.lists(
@@ -42,8 +44,7 @@ def test_forecast_lies_within_what_was_seen(name: str, values: list[float]) -> N
     forecaster = FORECASTERS[name]()
     for i, value in enumerate(values):
         forecaster.learn(value)
-        forecast = forecaster.forecast()
-        assert forecast is not None
+        forecast = not_none(forecaster.forecast())
         assert math.isfinite(forecast)
         seen = values[: i + 1]
         assert min(seen) * (1 - 1e-9) <= forecast <= max(seen) * (1 + 1e-9)
@@ -66,8 +67,7 @@ def test_awkward_series_beyond_every_memory(name: str, values: list[float]) -> N
     forecaster = FORECASTERS[name]()
     for value in values:
         forecaster.learn(value)
-        forecast = forecaster.forecast()
-        assert forecast is not None
+        forecast = not_none(forecaster.forecast())
         assert 0.0 <= forecast <= LARGEST
     replayed = FORECASTERS[name]().replay(np.array(values))[1:]
     assert ((replayed >= 0.0) & (replayed <= LARGEST)).all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.make import not_none
 
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.question import Question
@@ -29,10 +30,8 @@ def test_request_below_the_need_limits_the_bound_and_says_so() -> None:
     answer = profile.answer(Question("ann", "solver", processors=1, requested_memory_bytes=GIB))
     assert answer.bound == GIB
     assert answer.limited_by_request
-    assert answer.need is not None
-    assert answer.need > 11 * GIB
-    assert answer.exceed_probability is not None
-    assert answer.exceed_probability > 0.8
+    assert not_none(answer.need) > 11 * GIB
+    assert not_none(answer.exceed_probability) > 0.8
 
 
 @pytest.mark.parametrize("request_gib", [None, 16.0, 64.0])

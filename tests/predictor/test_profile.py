@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import make
+from tests.make import not_none
 
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import AtStart, PendingForecast
@@ -108,13 +109,10 @@ def test_the_answer_explains_itself() -> None:
     assert answer.runner_up is not None
     assert answer.runner_up.value == 300.0
     assert answer.runner_up.forecaster in CANDIDATES
-    assert answer.bound is not None
-    assert answer.bound >= 300.0
-    assert answer.exceed_probability is not None
-    assert answer.exceed_probability < 0.1
+    assert not_none(answer.bound) >= 300.0
+    assert not_none(answer.exceed_probability) < 0.1
     assert answer.coverage == 0.95
-    assert answer.probability is not None
-    assert 0.0 < answer.probability < 1.0
+    assert 0.0 < not_none(answer.probability) < 1.0
 
 
 def test_probability_is_higher_for_the_steady_user() -> None:
@@ -123,9 +121,7 @@ def test_probability_is_higher_for_the_steady_user() -> None:
     for _ in range(60):
         run(profile, Question(user="steady"), [50.0])
         run(profile, Question(user="wild"), [float(rng.lognormal(4, 2))])
-    steady, wild = (profile.answer(Question(user=user)).probability for user in ("steady", "wild"))
-    assert steady is not None
-    assert wild is not None
+    steady, wild = (not_none(profile.answer(Question(user=user)).probability) for user in ("steady", "wild"))
     assert steady > 0.75 > 0.3 > wild
 
 
@@ -140,8 +136,7 @@ def test_a_burst_is_judged_as_forecast_at_submission() -> None:
         answered.append(max(forecast.value or 0.0 for forecast in pending))
         for forecast in pending:
             profile.learn(question, level, forecast)
-    error = profile.mean_error("x")
-    assert error is not None
+    error = not_none(profile.mean_error("x"))
     assert error.jobs == 800
     assert "locality" not in error.best_candidate
     # Either level is right half of the time; the last value never.
@@ -160,8 +155,7 @@ def test_a_forecast_is_repeated_until_something_changes_it() -> None:
     assert profile.forecast_job(question) is first
     profile.learn(question, 400.0, lower_bound=True)
     failed = profile.forecast_job(question)
-    assert failed.bound is not None
-    assert failed.bound > 400.0
+    assert not_none(failed.bound) > 400.0
     run(profile, question, [700.0] * 20)
     assert profile.forecast_job(question).value == 700.0
     loaded = Profile("bytes")
@@ -174,11 +168,9 @@ def test_reservation_stays_above_what_has_failed() -> None:
     profile = Profile("bytes")
     question = Question(user="x", application="a")
     run(profile, question, [100.0] * 50)
-    before = profile.answer(question).bound
-    assert before is not None
+    before = not_none(profile.answer(question).bound)
     profile.learn(question, 400.0, lower_bound=True)
-    after = profile.answer(question).bound
-    assert after is not None
+    after = not_none(profile.answer(question).bound)
     assert before < 400.0 < 1.01 * 400.0 < after  # a rounded report of what failed raises it as well
     restored = make.profile_of(profile.state()).answer(question).bound
     assert restored == after
@@ -371,8 +363,7 @@ def test_state_goes_through_json_exactly_and_answers_stay_sane(
             assert answer.bound is not None
             assert math.isfinite(answer.bound)
             assert answer.bound >= answer.value
-            assert answer.probability is not None
-            assert 0.0 <= answer.probability <= 1.0
+            assert 0.0 <= not_none(answer.probability) <= 1.0
     restored = make.profile_of(profile.state())
     for question, value, forecast in running:
         assert restored.answer(question) == profile.answer(question)

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from tests import make
+from tests.make import not_none
 
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import AtStart
@@ -52,33 +53,26 @@ def test_probabilities_are_ordered_and_nothing_known_is_forgotten(values: list[f
 def test_a_job_of_users_who_end_in_time_does_not_run_out_and_one_of_the_others_does() -> None:
     in_time, late = learned([3000.0, 3100.0, 3200.0] * 20, "runtime"), learned([3000.0, 7200.0, 7200.0] * 20, "runtime")
     for outlook, low, high in ((in_time, 0.0, 0.3), (late, 0.6, 1.0)):
-        found = time_runs_out(outlook, 2900.0, 3600.0, 900.0)
-        assert found is not None
+        found = not_none(time_runs_out(outlook, 2900.0, 3600.0, 900.0))
         assert low <= found.chance <= high
         assert (found.soon, found.due_s) == (found.chance, 700.0)
-    later = time_runs_out(late, 2000.0, 3600.0, 900.0)
-    assert later is not None
+    later = not_none(time_runs_out(late, 2000.0, 3600.0, 900.0))
     assert (later.soon, later.due_s) == (0.0, 1600.0)
     assert time_runs_out(late, 5000.0, 3600.0, 900.0) is None, "nothing stopped it at its limit"
-    reached = time_runs_out(late, 3600.0, 3600.0, 900.0)
-    assert reached is not None
+    reached = not_none(time_runs_out(late, 3600.0, 3600.0, 900.0))
     assert reached.chance == 1.0
 
 
 def test_growth_says_when_and_the_history_whether() -> None:
     outlook = learned([100.0, 190.0, 400.0, 400.0] * 10)
-    growing = memory_runs_out(outlook, 180.0, 0.1, 200.0, 900.0, 3600.0, 600.0)
-    flat = memory_runs_out(outlook, 180.0, 0.0, 200.0, 900.0, 3600.0, 600.0)
-    old = memory_runs_out(outlook, 180.0, 0.0, 200.0, 360_000.0, 3600.0, 600.0)
-    assert growing is not None
-    assert flat is not None
-    assert old is not None
+    growing = not_none(memory_runs_out(outlook, 180.0, 0.1, 200.0, 900.0, 3600.0, 600.0))
+    flat = not_none(memory_runs_out(outlook, 180.0, 0.0, 200.0, 900.0, 3600.0, 600.0))
+    old = not_none(memory_runs_out(outlook, 180.0, 0.0, 200.0, 360_000.0, 3600.0, 600.0))
     assert growing.chance > flat.chance > 0.5
     assert old.chance < 0.2 * flat.chance, "it would have happened before"
     assert (growing.soon, growing.due_s) == (growing.chance, pytest.approx(200.0))
     assert flat.soon == pytest.approx(flat.chance / 6.0)
-    steady = memory_runs_out(learned([100.0] * 40), 99.0, 0.1, 110.0, 900.0, 3600.0, 600.0)
-    assert steady is not None
+    steady = not_none(memory_runs_out(learned([100.0] * 40), 99.0, 0.1, 110.0, 900.0, 3600.0, 600.0))
     assert steady.soon < 0.1, "such jobs never needed more"
     assert memory_runs_out(outlook, 300.0, 0.1, 200.0, 900.0, 3600.0, 600.0) is None, "nothing held it to its request"
 

@@ -56,12 +56,6 @@ def test_survival_over_expected_run_times_is_the_integral() -> None:
     assert machine.survives_run(7, 12.0, SMOOTH) > machine.survives(7, 12.0)
 
 
-@pytest.mark.parametrize("rates", [(-1.0, 1.0), (float("nan"), 1.0), (1.0, 0.0), (float("inf"), 1.0), (1.0, 1e999)])
-def test_machine_rates_that_are_none_are_refused(rates: tuple[float, float]) -> None:
-    with pytest.raises(ValueError, match="per hour: give"):
-        MachineFailure(*rates)
-
-
 @given(ratios, st.floats(0.0, 1.2))
 def test_distributions_are_monotone_within_0_and_1(values: list[float], run: float) -> None:
     for found in (accuracy_of(np.array(values)), accuracy_of(np.array(values)).after(run)):
@@ -84,12 +78,6 @@ def test_conditioning_is_bayes() -> None:
         expected = max(0.0, (SMOOTH.within(x) - SMOOTH.within(0.4)) / (1.0 - SMOOTH.within(0.4)))
         assert rest.within(x) == pytest.approx(float(expected), abs=2e-3)
     assert SMOOTH.mean == pytest.approx(beta.mean(0.6, 0.9), abs=1e-3)
-
-
-@pytest.mark.parametrize("bad", [-0.1, float("nan")])
-def test_ratios_that_are_none_are_refused(bad: float) -> None:
-    with pytest.raises(ValueError, match="run / requested time is"):
-        GroupAccuracy().learn(Question("anna"), bad)
 
 
 def test_classes_of_requested_time_and_too_few_jobs() -> None:
@@ -128,7 +116,6 @@ def test_groups_fall_back_and_recent_jobs_weigh_more() -> None:
 def test_success_is_the_product_of_its_factors() -> None:
     found = SuccessProbability(0.9, 0.5, 0.8)
     assert (found.pos, found.pof) == (pytest.approx(0.36), pytest.approx(0.64))
-    assert found.opportunity(10.0) - found.risk(5.0) == pytest.approx(3.6 - 3.2)
 
 
 @pytest.mark.parametrize("factor", [0.3, 1.0, 5.0])
@@ -157,5 +144,3 @@ def test_recalibration_begins_with_no_change_and_forgets() -> None:
     assert recalibration.factor(100.0) == pytest.approx(2.5 / 1.55)
     assert recalibration.factor(100.0 + HALF_LIFE_H) == pytest.approx(2.0 / 1.525)
     assert recalibration.factor(100.0 + 12 * HALF_LIFE_H) == pytest.approx(1.0, abs=1e-3)
-    with pytest.raises(ValueError, match="from 0 to 1"):
-        recalibration.learn(1.5, True, 0.0)

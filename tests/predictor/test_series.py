@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.make import not_none
 
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.series import Series, accuracy
@@ -19,8 +20,7 @@ def test_nothing_learned_has_a_reason() -> None:
     assert answer.n == 0
     assert answer.forecasts == dict.fromkeys(FIVE)
     assert answer.accuracies == dict.fromkeys(FIVE)
-    assert answer.reason is not None
-    assert "no history" in answer.reason
+    assert "no history" in not_none(answer.reason)
 
 
 def test_one_value_is_an_answer_without_quality() -> None:
@@ -29,7 +29,6 @@ def test_one_value_is_an_answer_without_quality() -> None:
     answer = series.answer()
     assert answer.value == 40.0
     assert answer.pqm is None
-    assert answer.scored == 0
     assert answer.reason is None
     assert answer.last_values == (40.0,)
 
@@ -41,8 +40,7 @@ def test_accuracies_are_the_means_of_the_accuracy_of_each_forecast(values: list[
     scores: dict[str, list[float]] = {name: [] for name in FIVE}
     for i, value in enumerate(values):
         for name, forecast in series.answer().forecasts.items() if i else ():
-            assert forecast is not None
-            scores[name].append(accuracy(forecast, value))
+            scores[name].append(accuracy(not_none(forecast), value))
         series.learn(value)
     for name, mean in series.answer().accuracies.items():
         assert mean == pytest.approx(np.mean(scores[name]))
@@ -74,8 +72,7 @@ def test_state_goes_through_json_exactly(values: list[float]) -> None:
     restored.learn(3.0)
     series.learn(3.0)
     assert restored.answer() == series.answer()
-    value = series.answer().value
-    assert value is not None
+    value = not_none(series.answer().value)
     assert math.isfinite(value)
     assert value >= 0.0
 

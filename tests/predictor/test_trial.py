@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import statsmodels.api as sm
+from tests.make import not_none
 
 from jobsight_predictor.evaluation.trial import difference
 
@@ -24,13 +25,12 @@ def drawn(users: int, jobs: int, effect: float, seed: int) -> tuple[list[float],
 
 def test_difference_and_interval_agree_with_a_regression_with_clustered_errors() -> None:
     values, arms, names = drawn(40, 20, 1.5, 1)
-    found = difference(values, arms, names)
+    found = not_none(difference(values, arms, names))
     place = np.unique(names, return_inverse=True)[1]
     constants = (place[:, None] == np.arange(40)).astype(float)
     fit = sm.OLS(values, np.column_stack([np.asarray(arms, float), constants])).fit(
         cov_type="cluster", cov_kwds={"groups": place, "use_correction": False}
     )
-    assert found is not None
     assert found.low is not None
     assert found.high is not None
     assert found.difference == pytest.approx(fit.params[0])
@@ -44,9 +44,7 @@ def test_without_enough_there_is_no_interval_or_no_difference() -> None:
     assert difference([1.0, 2.0], [True, True], ["a", "b"]) is None
     assert difference([1.0, 2.0], [True, False], ["a", "b"]) is None
     assert difference([], [], []) is None
-    few = difference([1.0, 2.0, 3.0], [True, False, True], ["a", "a", "b"])
-    assert few is not None
+    few = not_none(difference([1.0, 2.0, 3.0], [True, False, True], ["a", "a", "b"]))
     assert (few.treated, few.control, few.difference, few.low, few.clusters) == (2.0, 2.0, -1.0, None, 1)
-    same = difference([1.0] * 40, [True, False] * 20, [f"u{n // 4}" for n in range(40)])
-    assert same is not None
+    same = not_none(difference([1.0] * 40, [True, False] * 20, [f"u{n // 4}" for n in range(40)]))
     assert (same.difference, same.low, same.high) == (0.0, 0.0, 0.0)

@@ -14,13 +14,15 @@ from jobsight_papers.coallocation.results import account, worth
 from jobsight_papers.coallocation.runs import ExperimentCase, cases, run_case
 from jobsight_papers.coallocation.scenarios import POLICIES, SCENARIOS
 from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
+from jobsight_papers.traces import trace_file
+from jobsight_server.command_line.trace_argument import add_part
 from jobsight_server.storage.errors import UserError
 
 TRACES = ("KTH-SP2-1996-2.1-cln.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz")
 
 SEEDS = 5
 
-VERSION = 4
+VERSION = 5
 """Version of the simulation: a new one reruns everything."""
 
 
@@ -28,10 +30,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--traces",
         nargs="+",
-        type=Path,
-        metavar="FILE",
-        help="traces, Standard Workload Format (default: KTH-SP2 and SDSC-SP2 in the directory JOBSIGHT_TRACES)",
+        metavar="TRACE",
+        help="Standard Workload Format, or Jobsight databases (file or URL) (default: KTH-SP2 and SDSC-SP2 in the "
+        "directory JOBSIGHT_TRACES)",
     )
+    add_part(parser)
     parser.add_argument(
         "--scenarios",
         nargs="+",
@@ -60,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     _check(args)
-    files = {file.name: file.resolve() for file in args.traces or _default_traces()}
+    files = {file.name: file for file in (trace_file(name, args) for name in args.traces or _default_traces())}
     digests = {name: _digest(file) for name, file in files.items()}
     wanted = list(cases(list(files), args.seeds, args.scenarios, args.policies, args.jobs))
     try:
@@ -80,11 +83,11 @@ def task(files: dict[str, Path], case: ExperimentCase) -> dict[str, Any]:
     return run_case(case, files[case.trace])
 
 
-def _default_traces() -> list[Path]:
+def _default_traces() -> list[str]:
     directory = os.environ.get("JOBSIGHT_TRACES")
     if directory is None:
         raise UserError("no traces: give --traces FILE ..., or set JOBSIGHT_TRACES to a directory that has them")
-    return [Path(directory) / name for name in TRACES]
+    return [str(Path(directory) / name) for name in TRACES]
 
 
 def _digest(file: Path) -> str:

@@ -8,7 +8,7 @@ import sys
 import threading
 
 from jobsight_server.serve.supervisor import Supervisor
-from jobsight_server.settings import Settings
+from jobsight_server.settings.declared import Settings
 
 
 def main() -> None:

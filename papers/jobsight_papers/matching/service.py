@@ -23,7 +23,7 @@ import numpy as np
 from jobsight_papers.matching.workload import MatchingWorkload, batch, repository
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.forecasts.record import Record
-from jobsight_server.settings import Settings
+from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.errors import UserError
 from jobsight_server.systems.migrate import upgrade

@@ -33,7 +33,9 @@ from jobsight_papers.overbooking.results import (
 from jobsight_papers.overbooking.runs import OverbookingCase, run_overbooking
 from jobsight_papers.overbooking.strategies import RISK_FORMS, STRATEGIES
 from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
+from jobsight_papers.traces import trace_file
 from jobsight_scheduler.overbooking.plan import Choice
+from jobsight_server.command_line.trace_argument import add_part
 from jobsight_server.storage.errors import UserError
 
 Task = tuple[OverbookingCase, OverbookingSource]
@@ -51,9 +53,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--trace",
         nargs="+",
         metavar="TRACE",
-        help="Standard Workload Format: files, or names of files in the directory JOBSIGHT_TRACES, such as SDSC-SP2 "
-        f"(default: those of {', '.join(sorted(PUBLISHED_TRACES))} that are there)",
+        help="Standard Workload Format: files, or names in the directory JOBSIGHT_TRACES, such as SDSC-SP2, or "
+        f"Jobsight databases (file or URL) (default: those of {', '.join(sorted(PUBLISHED_TRACES))} that are there)",
     )
+    add_part(parser)
     add(
         "--strategy",
         nargs="+",
@@ -105,7 +108,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     pmax = parse_range(args.pmax)
     _check(args)
-    sources = [OverbookingSource(file, args.last, args.exact_estimates) for file in _files(args.trace)]
+    sources = [OverbookingSource(file, args.last, args.exact_estimates) for file in _files(args)]
     try:
         published = [(source, overbooking_jobs(source).published) for source in sources]
         sources += [replace(source, per_node=of.per_node) for source, of in published if of and of.per_node > 1]
@@ -244,24 +247,24 @@ def _check(args: argparse.Namespace) -> None:
     check_outcome(args)
 
 
-def _files(given: Sequence[str] | None) -> list[Path]:
+def _files(args: argparse.Namespace) -> list[Path]:
     directory = Path(os.environ["JOBSIGHT_TRACES"]) if "JOBSIGHT_TRACES" in os.environ else None
     known = sorted(directory.glob("*.swf*")) if directory is not None and directory.is_dir() else []
-    if given is None:
+    if args.trace is None:
         found = [file for file in known if any(name in file.name.upper() for name in PUBLISHED_TRACES)]
         if not found:
             raise UserError(
                 "no trace: give --trace, or set JOBSIGHT_TRACES to a directory that has SDSC-SP2 or KTH-SP2"
             )
         return found
-    return list(dict.fromkeys(_file(name, known) for name in given))
+    return list(dict.fromkeys(_file(name, known, args) for name in args.trace))
 
 
-def _file(name: str, known: Sequence[Path]) -> Path:
+def _file(name: str, known: Sequence[Path], args: argparse.Namespace) -> Path:
     if "\0" in name:
         raise UserError(f"--trace {name!r}: a file name cannot contain NUL")
-    if Path(name).is_file():
-        return Path(name).resolve()
+    if "://" in name or Path(name).is_file():
+        return trace_file(name, args)
     found = [file for file in known if name and file.name.upper().startswith(name.upper())]
     if len(found) == 1:
         return found[0].resolve()

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_papers.overbooking.simulation import DEADLINE_FACTOR, OfferedJob
-from jobsight_papers.overbooking.strategies import HISTORIES, HistoryName
+from jobsight_papers.overbooking.strategies import HISTORIES, AccuracyHistory, HistoryName
 from jobsight_predictor.question import Question
-from jobsight_predictor.runtime.accuracy import AccuracyHistory
 from jobsight_scheduler.overbooking.plan import LARGEST_PLAN
 from jobsight_scheduler.workload.canonical import TIME_AT_MOST_S, questions_of
 from jobsight_scheduler.workload.swf import Trace

@@ -14,11 +14,10 @@ import numpy as np
 
 from jobsight_papers.overbooking.node_failures import Downtimes
 from jobsight_papers.overbooking.plan import SimulatedPlan
-from jobsight_papers.overbooking.strategies import RISK_FORMS, OverbookingStrategy
+from jobsight_papers.overbooking.strategies import RISK_FORMS, AccuracyHistory, OverbookingStrategy
 from jobsight_predictor.question import Question
-from jobsight_predictor.runtime.accuracy import AccuracyHistory
 from jobsight_predictor.runtime.success import MachineFailure, Recalibration
-from jobsight_scheduler.overbooking.accept import OfferDecision, decide, decide_corrected
+from jobsight_scheduler.overbooking.accept import WIDE, OfferDecision, decide, decide_corrected
 from jobsight_scheduler.overbooking.plan import Booking, Ints, JobOffer
 
 DEADLINE_FACTOR = 5.0
@@ -138,10 +137,12 @@ class OverbookingSimulation:
         )  # fmt: skip
         risk = RISK_FORMS[self._strategy.form](self.plan, now)
         test = partial(decide, self.plan, offer, now, self._strategy.rule, self._machine, risk=risk)
-        if self._recalibration is None:
-            decision = test(None)
-        else:
+        if self._recalibration is not None:
             decision, _ = decide_corrected(test, self._recalibration, now)
+        elif offer.nodes <= self.plan.processors and self._strategy.refuses(self._machine, offer):
+            decision = OfferDecision(None, None, 1.0, WIDE, 0)
+        else:
+            decision = test(None)
         self.candidates += decision.candidates
         if decision.place is None or decision.success is None:
             self.rejected[decision.reason] += 1

@@ -12,8 +12,8 @@ from typing import Any
 from jobsight_papers.overprovisioning.choice import field_sets, ranked, step_cases
 from jobsight_papers.overprovisioning.cluster.cases import MemoryCase
 from jobsight_papers.overprovisioning.cluster.nodes import MIB, parse_classes
-from jobsight_papers.overprovisioning.cluster.simulation import MEMORY_POLICIES
-from jobsight_papers.overprovisioning.estimators import PAPER_VARIANTS
+from jobsight_papers.overprovisioning.cluster.policies import MEMORY_POLICIES
+from jobsight_papers.overprovisioning.estimators.base import SIMILAR
 from jobsight_papers.overprovisioning.fill_orders import ORDERS
 from jobsight_papers.overprovisioning.groups import SIMILARITY_RANGE, cycles, example_group, similarity
 from jobsight_papers.overprovisioning.report import show
@@ -27,11 +27,13 @@ from jobsight_papers.overprovisioning.runs import (
     with_second,
 )
 from jobsight_papers.overprovisioning.source import JobSource, jobs_of, run_on, source_for, trace_of
+from jobsight_papers.overprovisioning.variants import PAPER_VARIANTS
 from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
-from jobsight_predictor.estimators.base import SIMILAR
+from jobsight_papers.traces import trace_file
 from jobsight_predictor.question import FIELDS
 from jobsight_scheduler.policies.base import QueueTooLongError
 from jobsight_scheduler.workload.canonical import LOAD_AT_MOST, offered_load
+from jobsight_server.command_line.trace_argument import add_part
 from jobsight_server.storage.errors import UserError
 
 TRACE = "LANL-CM5-1994-4.1-cln.swf.gz"
@@ -43,9 +45,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace",
         metavar="TRACE",
-        type=Path,
-        help="jobs with their memory, in Standard Workload Format (default: LANL-CM5 in the directory JOBSIGHT_TRACES)",
+        help="jobs with memory: Standard Workload Format, or a Jobsight database (file or URL) (default: LANL-CM5 "
+        "in the directory JOBSIGHT_TRACES)",
     )
+    add_part(parser)
     parser.add_argument(
         "--classes",
         default=CLASSES,
@@ -111,7 +114,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     _check(args)
     try:
-        source = source_for(trace_file(args), args.classes, args.raw, args.group_by)
+        source = source_for(memory_trace(args), args.classes, args.raw, args.group_by)
     except ValueError as error:
         raise UserError(f"--classes: {error}") from error
     try:
@@ -205,16 +208,15 @@ def _check(args: argparse.Namespace) -> None:
     check_outcome(args)
 
 
-def trace_file(args: argparse.Namespace) -> Path:
-    """Return ``--trace``, or LANL-CM5.
+def memory_trace(args: argparse.Namespace) -> Path:
+    """Return the file of ``--trace``, or LANL-CM5.
 
     Raises:
-        UserError: neither is there.
+        UserError: neither is there, or it cannot be read.
     """
     if args.trace is None and "JOBSIGHT_TRACES" not in os.environ:
         raise UserError("no trace: give --trace, or set JOBSIGHT_TRACES to a directory that has LANL-CM5")
-    file: Path = args.trace or Path(os.environ["JOBSIGHT_TRACES"]) / TRACE
-    return file.resolve()
+    return trace_file(args.trace or f"{os.environ['JOBSIGHT_TRACES']}/{TRACE}", args)
 
 
 def _powers(source: JobSource) -> list[float]:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import argparse
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from jobsight_papers.overprovisioning.cluster.cases import VARIANTS, MemoryCase
 from jobsight_papers.overprovisioning.cluster.nodes import MIB, NodeClass, parse_classes
-from jobsight_papers.overprovisioning.cluster.simulation import MEMORY_POLICIES
+from jobsight_papers.overprovisioning.cluster.policies import MEMORY_POLICIES
 from jobsight_papers.overprovisioning.cluster_design import Prices, designs, verifying_case
-from jobsight_papers.overprovisioning.command import trace_file
+from jobsight_papers.overprovisioning.command import memory_trace
 from jobsight_papers.overprovisioning.runs import SATURATED
 from jobsight_papers.overprovisioning.source import JobSource, jobs_of, run_on
 from jobsight_papers.runner import add_run_arguments, check_run, run_all, table_of
 from jobsight_scheduler.workload.canonical import LOAD_AT_MOST, offered_load
 from jobsight_server.accounting.amounts import percent
+from jobsight_server.command_line.trace_argument import add_part
 from jobsight_server.storage.errors import UserError
 
 Task = tuple[MemoryCase, JobSource]
@@ -28,10 +28,11 @@ Task = tuple[MemoryCase, JobSource]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace",
-        type=Path,
-        metavar="FILE",
-        help="trace with memory, Standard Workload Format (default: LANL-CM5 in the directory JOBSIGHT_TRACES)",
+        metavar="TRACE",
+        help="jobs with memory: Standard Workload Format, or a Jobsight database (file or URL) (default: LANL-CM5 "
+        "in the directory JOBSIGHT_TRACES)",
     )
+    add_part(parser)
     parser.add_argument(
         "--first", default="512x32M", metavar="NODES", help="nodes of the largest size, as 512x32M (the default)"
     )
@@ -144,7 +145,7 @@ def _show(account: dict[str, Any], console: Console) -> None:
 
 def _source(args: argparse.Namespace) -> tuple[NodeClass, JobSource]:
     check_run(args)
-    file = trace_file(args)
+    file = memory_trace(args)
     for flag, value, good in (
         ("--load", args.load, 0.0 < args.load <= LOAD_AT_MOST),
         ("--verify", args.verify, args.verify >= 1),

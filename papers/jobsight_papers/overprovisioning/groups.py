@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs, numbered
 from jobsight_papers.overprovisioning.cluster.nodes import MIB
+from jobsight_papers.overprovisioning.estimators.base import SIMILAR, JobOutcome
+from jobsight_papers.overprovisioning.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_papers.overprovisioning.results import straight_line
-from jobsight_predictor.estimators.base import SIMILAR, JobOutcome
-from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_scheduler.workload.canonical import questions_of
 from jobsight_scheduler.workload.swf import Trace
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from jobsight_papers.overprovisioning.cluster.cases import MemoryCase
 from jobsight_papers.overprovisioning.cluster.nodes import MIB, parse_classes
-from jobsight_papers.overprovisioning.estimators import PAPER_VARIANTS
 from jobsight_papers.overprovisioning.fill_orders import ORDERS
+from jobsight_papers.overprovisioning.variants import PAPER_VARIANTS
 
 CLASSES = "512x32M,512x24M"
 SECOND_MB = 24.0

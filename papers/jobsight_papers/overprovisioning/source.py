@@ -14,9 +14,9 @@ import numpy as np
 from jobsight_papers.overprovisioning.cluster.cases import MemoryCase, run_case
 from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs, jobs_on, numbered
 from jobsight_papers.overprovisioning.cluster.nodes import MIB, parse_classes
-from jobsight_papers.overprovisioning.estimators import PAPER_VARIANTS
+from jobsight_papers.overprovisioning.estimators.base import SIMILAR
 from jobsight_papers.overprovisioning.fill_orders import ORDERS
-from jobsight_predictor.estimators.base import SIMILAR
+from jobsight_papers.overprovisioning.variants import PAPER_VARIANTS
 from jobsight_scheduler.workload.swf import Trace
 from jobsight_server.command_line.trace_argument import read_trace
 

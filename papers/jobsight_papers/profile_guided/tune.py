@@ -27,7 +27,7 @@ from jobsight_predictor.evaluation.replay import replay_forecaster, replay_jobsi
 from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.amounts import percent
-from jobsight_server.command_line.trace_argument import add_part, part_of, read_jobs
+from jobsight_server.command_line.trace_argument import add_part, name_of, part_of, read_jobs
 from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.errors import UserError
 
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     tasks = [(trace, part, metric, what) for metric in usable for what in (*FORECASTER_OF, "beside")]
     found = run_all("tune", tuned, tasks, args)
     account: dict[str, Any] = {
-        "trace": trace.rpartition("/")[2],
+        "trace": name_of(trace),
         "earlier_share": EARLIER,
         "left_out": left_out,
         "metrics": {

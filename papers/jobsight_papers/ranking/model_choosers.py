@@ -9,18 +9,25 @@ from jobsight_papers.ranking.choosers import Chooser, GridView, Observed
 from jobsight_papers.ranking.owners import HOUR_S, Ints
 from jobsight_predictor.reliability.fading import faded
 from jobsight_predictor.reliability.resource_vector import (
+    WEIGHTS,
     Floats,
-    VectorSettings,
+    SuccessRecord,
     after_job,
     availability,
     capacities,
-    new_record,
     success,
 )
-from jobsight_predictor.reliability.survival import Survival
+from jobsight_predictor.reliability.survival import AGES_S, Survival
 
 RELEARN_S = 6 * HOUR_S
 DAY_S = 24 * HOUR_S
+
+
+class Ageless(Survival):
+    """Survival whose hazard does not change with the age of a session."""
+
+    def age_factor(self) -> Floats:
+        return np.ones(len(AGES_S))
 
 
 class SurvivalRank(Chooser):
@@ -33,7 +40,7 @@ class SurvivalRank(Chooser):
     def __init__(self, view: GridView, by_age: bool, predicted_s: Floats, history: Observed, begin_s: float) -> None:
         super().__init__(view)
         self._run_s: list[float] = predicted_s.tolist()
-        self._learned = Survival(len(view.speed), by_age)
+        self._learned = (Survival if by_age else Ageless)(len(view.speed))
         self._ended: list[tuple[int, float, float]] = []
         self._learned_to = float(history.begin_s.min(initial=begin_s))
         while self._learned_to < begin_s:
@@ -69,30 +76,34 @@ class SurvivalRank(Chooser):
 FLOPS = 3e9
 """FLOPS of a core of speed 1; they matter only where CA is raw."""
 
+Weights = tuple[float, float, float]
+"""Of RA, JS and CA; their sum is 1."""
+
 
 class ResourceVectorRank(Chooser):
-    """The highest GRV."""
+    """The highest GRV. With ``is_raw`` CA is the plain product, which outweighs the other terms."""
 
-    def __init__(self, view: GridView, settings: VectorSettings) -> None:
+    def __init__(self, view: GridView, weights: Weights = WEIGHTS, is_raw: bool = False) -> None:
         super().__init__(view)
-        self.settings = settings
-        self._records = [new_record(settings) for _ in view.speed]
+        self.weights = weights
+        self._records = [SuccessRecord() for _ in view.speed]
         self._score = np.array([record.score for record in self._records])
-        self._capacity = capacities(FLOPS * view.speed, np.ones(len(view.speed)), settings=settings)
+        flops = FLOPS * view.speed
+        self._capacity = flops if is_raw else capacities(flops, np.ones(len(flops)))
 
     def choose(self, job: int, now: float, candidates: Ints) -> int:
-        ra = availability(now - self.view.since_s[candidates], self.settings)
-        js = success(self._score[candidates], self.settings)
-        w1, w2, w3 = self.settings.weights
+        ra = availability(now - self.view.since_s[candidates])
+        js = success(self._score[candidates])
+        w1, w2, w3 = self.weights
         score: Floats = w1 * ra + w2 * js + w3 * self._capacity[candidates]
         return int(candidates[score.argmax()])
 
     def finished(self, machine: int) -> None:
-        self._records[machine] = after_job(self._records[machine], "success", self.settings)
+        self._records[machine] = after_job(self._records[machine], "success")
         self._score[machine] = self._records[machine].score
 
     def evicted(self, machine: int) -> None:
-        self._records[machine] = after_job(self._records[machine], "evicted", self.settings)
+        self._records[machine] = after_job(self._records[machine], "evicted")
         self._score[machine] = self._records[machine].score
 
 
@@ -102,8 +113,8 @@ class ObservedVectorRank(ResourceVectorRank):
     As if a job of ``run_s`` after the other had run there: each that fits in a session succeeded, the last was evicted.
     """
 
-    def __init__(self, view: GridView, settings: VectorSettings, run_s: float, history: Observed) -> None:
-        super().__init__(view, settings)
+    def __init__(self, view: GridView, weights: Weights, run_s: float, history: Observed) -> None:
+        super().__init__(view, weights)
         self._run_s = run_s
         rows = zip(history.machine, history.begin_s, history.end_s, history.ended, strict=True)
         for machine, begin_s, end_s, has_ended in rows:

@@ -35,7 +35,6 @@ from jobsight_papers.ranking.grid import CampusGrid, OnEviction
 from jobsight_papers.ranking.job_sets import SETS
 from jobsight_papers.ranking.model_choosers import ObservedVectorRank, ResourceVectorRank, SurvivalRank
 from jobsight_papers.ranking.owners import HOUR_S
-from jobsight_predictor.reliability.resource_vector import VectorSettings
 
 LOAD = 0.3
 LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -72,7 +71,7 @@ MakeChooser = Callable[[GridView, Drawn, RankingCase], Chooser]
 
 
 def _vector(raw: bool = False) -> MakeChooser:
-    return lambda view, _, case: ResourceVectorRank(view, VectorSettings(weights=case.weights, raw_capacity=raw))
+    return lambda view, _, case: ResourceVectorRank(view, case.weights, raw)
 
 
 def _seen(drawn: Drawn) -> Observed:
@@ -81,7 +80,7 @@ def _seen(drawn: Drawn) -> Observed:
 
 def _observed_vector(view: GridView, drawn: Drawn, case: RankingCase) -> Chooser:
     run_s = float(drawn.jobs.predicted_s.mean())
-    return ObservedVectorRank(view, VectorSettings(weights=case.weights), run_s, _seen(drawn))
+    return ObservedVectorRank(view, case.weights, run_s, _seen(drawn))
 
 
 def _history(figure: Figure) -> MakeChooser:

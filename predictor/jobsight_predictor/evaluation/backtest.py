@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.forecasters import FIVE, FORECASTERS, Floats
+from jobsight_predictor.forecasters import FIVE, FORECASTERS
+from jobsight_predictor.forecasters.base import Floats
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.question import JobGroups, Objective
 from jobsight_predictor.series import NEAR
@@ -50,7 +53,8 @@ def run_backtest(
         raise ValueError(f"unknown forecasters {sorted(unknown)}; choose from {', '.join(FORECASTERS)}")
     report = progress or (lambda _step, _done: None)
     users = grouped([question.user for question in jobs.questions])
-    groups = users if group == "user" else _by_job_group(jobs)
+    levels = JobGroups()
+    groups = users if group == "user" else grouped([levels.keys(question)[0][1] for question in jobs.questions])
     forecasts_of: dict[str, Floats] = {}
     for i, name in enumerate(forecasters):
         report(name, 0.4 * i / len(forecasters))
@@ -60,8 +64,9 @@ def run_backtest(
     report("jobsight", 0.4)
     replayed = replay_jobsight(jobs, protocol, coverage, objective)
 
+    @cache
     def bounds_at(target: float) -> Floats:
-        return replay_jobsight(jobs, protocol, target, objective).bounds
+        return replayed.bounds if target == coverage else replay_jobsight(jobs, protocol, target, objective).bounds
 
     report("quality", 0.8)
     compared = ~np.isnan(replayed.forecasts)
@@ -116,11 +121,6 @@ def run_backtest(
     }
 
 
-def _by_job_group(jobs: Jobs) -> list[Indices]:
-    levels = JobGroups()
-    return grouped([levels.keys(question)[0][1] for question in jobs.questions])
-
-
 def _baselines(
     jobs: Jobs,
     users: Sequence[Indices],
@@ -134,13 +134,6 @@ def _baselines(
     Baselines that never reserve do not count. With ``bounds_at``, which replays Jobsight's bounds for another target,
     each baseline also gets the bounds at its own number of failures.
     """
-    known = {coverage: bounds}
-
-    def remembered(target: float) -> Floats:
-        if target not in known and bounds_at is not None:
-            known[target] = bounds_at(target)
-        return known[target]
-
     reservations = {"request": jobs.requested}
     reservations |= {name: replay_baseline(name, jobs, users, protocol) for name in BASELINES}
     both = ~np.isnan(bounds)
@@ -151,7 +144,7 @@ def _baselines(
     if bounds_at is not None:
         for name, reserved in reservations.items():
             lines[name]["jobsight_at_its_failures"] = at_equal_failures(
-                reserved, jobs.values, jobs.seconds, remembered, first=coverage
+                reserved, jobs.values, jobs.seconds, bounds_at, first=coverage
             )
     return {"bounds_compared": _cost_line(bounds, jobs, both), "baselines": lines}
 
@@ -194,11 +187,4 @@ def _cost_line(reserved: Floats, jobs: Jobs, among: NDArray[np.bool_] | None = N
     paid = reservation_cost(reserved if among is None else np.where(among, reserved, np.nan), jobs.values, jobs.seconds)
     if paid is None:
         return {"coverage": None, "failures": None, "maq": None, "wasted": None, "jobs": 0, "share": share}
-    return {
-        "coverage": paid.coverage,
-        "failures": paid.failures,
-        "maq": paid.maq,
-        "wasted": paid.wasted,
-        "jobs": paid.jobs,
-        "share": share,
-    }
+    return asdict(paid) | {"share": share}

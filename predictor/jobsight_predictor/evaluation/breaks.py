@@ -64,11 +64,5 @@ def find_break(days: NDArray[np.int64], jobs: Floats, sums: Floats) -> Break | N
     found = Break(int(days[first[at]]), float(before[at]), float(since[at]), float(strength[at]))
     if found.strength < STRENGTH or found.before - found.since < DROP:
         return None
-    return found if found.before - _last_mean(jobs, sums) >= DROP else None
-
-
-def _last_mean(jobs: Floats, sums: Floats) -> float:
-    """Return the mean over the last days that have at least ``STILL_JOBS`` jobs, or over all."""
-    back = np.cumsum(jobs[::-1])
-    last = min(int(np.searchsorted(back, STILL_JOBS)) + 1, len(jobs))
-    return float(np.sum(sums[-last:]) / np.sum(jobs[-last:]))
+    last = min(int(np.searchsorted(np.cumsum(jobs[::-1]), STILL_JOBS)) + 1, count)  # days with at least so many jobs
+    return found if found.before - float(np.sum(sums[-last:]) / np.sum(jobs[-last:])) >= DROP else None

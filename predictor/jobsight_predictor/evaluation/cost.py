@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jobsight_predictor.forecasters import LARGEST, Floats
+from jobsight_predictor.forecasters.base import LARGEST, Floats
 from jobsight_predictor.profile.reserve import RETRIES
 
 

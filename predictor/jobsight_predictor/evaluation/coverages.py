@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jobsight_predictor.forecasters import Floats
+from jobsight_predictor.forecasters.base import Floats
 
 from .scores import Indices
 

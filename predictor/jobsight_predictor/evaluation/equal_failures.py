@@ -8,7 +8,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from jobsight_predictor.forecasters import Floats
+from jobsight_predictor.forecasters.base import Floats
 
 from .cost import reservation_cost
 
@@ -51,7 +51,7 @@ def at_equal_failures(
     for _ in range(TRIES - 1):
         if best is None or before is None or target == before["target"]:
             break
-        if _as_seldom(best) and (
+        if best["failures"] <= best["baseline_failures"] and (
             best["maq"] > best["baseline_maq"] or best["failures"] >= NEARLY * best["baseline_failures"]
         ):
             break
@@ -86,10 +86,6 @@ def _tried(
         baseline_maq=theirs.maq,
         jobs=ours.jobs,
     )
-
-
-def _as_seldom(tried: AtEqualFailures) -> bool:
-    return tried["failures"] <= tried["baseline_failures"]
 
 
 def _log(failures: int) -> float:

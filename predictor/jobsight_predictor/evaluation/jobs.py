@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.forecasters import Floats
+from jobsight_predictor.forecasters.base import Floats
 from jobsight_predictor.question import Question
 
 Protocol = Literal["completion", "start", "submission"]
@@ -40,10 +40,6 @@ class Jobs:
     skipped: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        n = len(self.questions)
-        for name in ("submitted", "ended", "values", "seconds", "requested"):
-            if getattr(self, name).shape != (n,):
-                raise ValueError(f"{name} has shape {getattr(self, name).shape}, for {n} jobs: it must be ({n},)")
         good = (self.values >= 0.0) & np.isfinite(self.values)
         if not good.all():
             raise ValueError(f"values has {self.values[~good][0]!r}: skip and count values that are not measurements")
@@ -57,16 +53,6 @@ class Jobs:
     def started(self) -> Floats:
         """Start of each job, (n,) seconds; a job of less than 1 s counts as started that much before its end."""
         return np.maximum(self.submitted, self.ended - self.seconds)
-
-
-def first_jobs(jobs: Jobs, n: int) -> Jobs:
-    """Select the first n jobs by submission."""
-    index = np.argsort(jobs.submitted, kind="stable")[:n]
-    return replace(
-        jobs,
-        questions=[jobs.questions[i] for i in index.tolist()],
-        **{name: getattr(jobs, name)[index] for name in ("submitted", "ended", "values", "seconds", "requested")},
-    )
 
 
 def grouped(keys: Sequence[Any]) -> list[Indices]:

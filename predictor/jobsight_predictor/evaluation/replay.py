@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.forecasters import FORECASTERS, Floats, UnclippedExponential
+from jobsight_predictor.forecasters import FORECASTERS
+from jobsight_predictor.forecasters.base import Floats
+from jobsight_predictor.forecasters.exponential import UnclippedExponential
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import AtStart, PendingForecast
 from jobsight_predictor.question import Objective

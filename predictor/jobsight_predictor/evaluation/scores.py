@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.forecasters import Floats
+from jobsight_predictor.forecasters.base import Floats
 from jobsight_predictor.series import NEAR
 
 Indices = NDArray[np.intp]

@@ -9,7 +9,7 @@ from math import exp, inf, log
 from operator import mul
 from typing import TYPE_CHECKING, Any
 
-from jobsight_predictor.forecasters import LARGEST
+from jobsight_predictor.forecasters.base import LARGEST
 from jobsight_predictor.question import MOMENTS, GroupKey, Moment
 
 from .groups import CANDIDATES, Aging, Hits, Parts, Stored

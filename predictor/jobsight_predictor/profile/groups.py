@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from jobsight_predictor.forecasters import LARGEST, DecayedMode
+from jobsight_predictor.forecasters.base import LARGEST
+from jobsight_predictor.forecasters.decayed_mode import DecayedMode
 from jobsight_predictor.question import GroupKey, JobGroups, Question, group_name, label
 
 if TYPE_CHECKING:
@@ -281,8 +282,7 @@ class Group(Aging):
     of the last pieces, ``top`` the largest of all. ``least`` is the smallest request that shares were learned from,
     below which they reserve nothing; 0 if values are no shares.
 
-    Groups of the same jobs are one object with this many ``names``, until a job belongs to only some of them: most of a
-    site's groups have one job each, and many users have only one application.
+    Groups of the same jobs are one object with this many ``names``, until a job belongs to only some of them.
     """
 
     __slots__ = (
@@ -350,16 +350,17 @@ class Group(Aging):
         return twin
 
     def state(self) -> list[Any]:
-        """Return the whole state as JSON values; for one job, as in most groups, little more than its value."""
-        if self.n == 1:
-            return [self.top, self.evidence, self._mark, self.least]
+        """Return the whole state as JSON values; for few jobs, each with a block, their values instead of the mode."""
+        if self.n == len(self.blocks):
+            return [list(self.blocks), self.evidence, self._mark, self.least, *self.hits.state()]
         return [self.mode.state(), *super().state()]
 
     def load(self, state: Sequence[Any]) -> None:
         """Restore ``state()`` exactly."""
-        if len(state) == 4:
-            self.learn(state[0], 0, 0)
-            self.top, self.evidence, self._mark, self.least = state
+        if len(state) <= len(self.kept):  # the values of few jobs: learned again, they give the same mode
+            for value in state[0]:
+                self.learn(value, 0, 0)
+            _, self.evidence, self._mark, self.least, self.hits.hits, self.hits.trials = state
         else:
             self.mode = DecayedMode.from_state(state[0])
             self.n = self.mode.n
@@ -385,8 +386,7 @@ class Groups(Parts[Group]):
         found: dict[Group | None, list[GroupKey]] = {}
         for key in keys:
             found.setdefault(self.get(key), []).append(key)
-        for known, its_keys in found.items():
-            group = known
+        for group, its_keys in found.items():
             if group is None or len(its_keys) < group.names:
                 group = Group() if group is None else group.split(len(its_keys))
                 group.names = len(its_keys)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any, Protocol
 
-from jobsight_predictor.forecasters import checked
+from jobsight_predictor.forecasters.base import checked
 from jobsight_predictor.question import MOMENTS, GroupKey, JobGroups, Limit, Moment, Objective, Question
 from jobsight_predictor.series import NEAR
 
@@ -24,7 +24,7 @@ QUESTIONS_AT_MOST = 200
 """Cached forecasts; cleared whenever the model learns."""
 
 _SITE_KEY = '["site"]'
-_SHAPE = 21
+_SHAPE = 23
 """Version of the stored state; state of another version is retrained."""
 
 

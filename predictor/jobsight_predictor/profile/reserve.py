@@ -9,7 +9,7 @@ from math import inf, log
 from operator import mul
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from jobsight_predictor.forecasters import LARGEST
+from jobsight_predictor.forecasters.base import LARGEST
 from jobsight_predictor.question import OBJECTIVES, Limit, Objective, Question
 
 from .groups import Stored

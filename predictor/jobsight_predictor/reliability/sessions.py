@@ -7,7 +7,6 @@ falls silent. ``Presence`` holds a machine's state in plain values; each sightin
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf, isfinite
 from typing import Literal
 
 Ending = Literal["owner", "shutdown", "silence", "reinstall"]
@@ -33,9 +32,6 @@ class Sighting:
 
     ``boot`` changes with each boot, ``installation`` (such as ``/etc/machine-id``) with each reinstallation; ``owner``:
     someone works at the machine.
-
-    Raises:
-        ValueError: ``at_s`` or ``uptime_s`` is not a time.
     """
 
     at_s: float
@@ -43,12 +39,6 @@ class Sighting:
     uptime_s: float | None = None
     owner: bool | None = None
     installation: str | None = None
-
-    def __post_init__(self) -> None:
-        if not isfinite(self.at_s):
-            raise ValueError(f"a sighting at {self.at_s!r}: give seconds since 1970")
-        if self.uptime_s is not None and not 0.0 <= self.uptime_s < inf:
-            raise ValueError(f"an uptime of {self.uptime_s!r} s: give seconds since the boot, or None")
 
 
 @dataclass(frozen=True, slots=True)

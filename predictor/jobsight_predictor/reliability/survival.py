@@ -47,8 +47,7 @@ class Survival:
     range of ages: ``age_events``, and seconds times each machine's factor, ``age_weighted``.
     """
 
-    def __init__(self, machines: int, by_age: bool = True) -> None:
-        self.by_age = by_age
+    def __init__(self, machines: int) -> None:
         self.events, self.seconds, self.weighted = np.zeros((3, machines))
         self.age_events, self.age_weighted = np.zeros((2, len(AGES_S)))
 
@@ -97,7 +96,7 @@ class Survival:
     def age_factor(self) -> Floats:
         """Return f by range of ages; its mean over the time at risk is 1. f is 1 before anything was learned."""
         total = float(self.age_weighted.sum())
-        if not self.by_age or total == 0.0:
+        if total == 0.0:
             return np.ones(len(AGES_S))
         factor = (self.age_events + BORROWED) / (self.spread()[0] * self.age_weighted + BORROWED)
         return factor * (total / float((factor * self.age_weighted).sum()))
@@ -106,12 +105,7 @@ class Survival:
         """Return the probabilities that machines of these numbers, available for ``age_s``, stay so for ``run_s`` more.
 
         An unknown age (NaN) counts as 0. A machine has a history after an ended session, or a day of one.
-
-        Raises:
-            ValueError: ``run_s`` is negative or not a number.
         """
-        if not run_s >= 0.0:
-            raise ValueError(f"a run time of {run_s!r} s: give seconds of at least 0")
         rate, shape = self.spread()
         bounds = np.append(AGES_S, _FOREVER_S)
         passed = np.append(0.0, np.cumsum(self.age_factor() * np.diff(bounds)))

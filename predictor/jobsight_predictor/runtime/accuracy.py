@@ -5,14 +5,12 @@ Source: Birkenheuer, Brinkmann and Karl, Risk Aware Overbooking for Commercial G
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from jobsight_predictor.forecasters import Floats
+from jobsight_predictor.forecasters.base import Floats
 from jobsight_predictor.question import GroupKey, JobGroup, JobGroups, Question, group_name
 
 BINS = 100
@@ -61,13 +59,7 @@ class RuntimeAccuracy:
 
 
 def bin_of(ratio: float) -> int:
-    """Return the bin of a ratio, 0..99: bin k holds ratios in (k %, k + 1 %]; more than 1 counts as 1.
-
-    Raises:
-        ValueError: the ratio is negative or not a number.
-    """
-    if not ratio >= 0.0:
-        raise ValueError(f"run / requested time is {ratio}; give a number of at least 0")
+    """Return the bin of a ratio, 0..99: bin k holds ratios in (k %, k + 1 %]; more than 1 counts as 1."""
     return max(0, int(np.ceil(min(ratio, 1.0) * BINS - 1e-9)) - 1)
 
 
@@ -105,49 +97,32 @@ FULL_EVERY = 64
 """Jobs after which a decaying histogram is rescaled, so that weights stay finite."""
 
 
-class AccuracyHistory(ABC):
-    """Learns the used share of the requested time from finished jobs."""
-
-    @abstractmethod
-    def learn(self, job: Question, ratio: float) -> None:
-        """Learn from a finished job; ``ratio`` = run time / requested time. Bounded memory per group.
-
-        Raises:
-            ValueError: the ratio is negative or not a number.
-        """
-
-    @abstractmethod
-    def distribution(self, job: Question) -> RuntimeAccuracy:
-        """Return the distribution for a job as described at submission. Changes nothing."""
-
-
-class SimpleAccuracy(AccuracyHistory):
-    """One distribution of all jobs."""
+class SimpleAccuracy:
+    """One distribution of all jobs, learned from finished ones."""
 
     def __init__(self) -> None:
         self._histogram = np.zeros(BINS)
         self._made: RuntimeAccuracy | None = None
 
     def learn(self, job: Question, ratio: float) -> None:
+        """Learn from a finished job; ``ratio`` = run time / requested time, at least 0. Bounded memory per group."""
         self._histogram[bin_of(ratio)] += 1.0
         self._made = None
 
     def distribution(self, job: Question) -> RuntimeAccuracy:
+        """Return the distribution for a job as described at submission. Changes nothing."""
         if self._made is None:
             self._made = accuracy_of_histogram(self._histogram, "site")
         return self._made
 
 
-class TimeSliceAccuracy(AccuracyHistory):
+class TimeSliceAccuracy:
     """A distribution per class of requested time; that of all jobs for a class with few."""
 
-    def __init__(self, edges_h: Sequence[float] = SLICE_EDGES_H, fewest_jobs: int = FEWEST_JOBS) -> None:
-        self.edges_h = tuple(edges_h)
-        if list(self.edges_h) != sorted(set(self.edges_h)) or not all(0.0 < edge < np.inf for edge in self.edges_h):
-            raise ValueError(f"classes end at {edges_h} hours; give positive, ascending hours")
+    def __init__(self, fewest_jobs: int = FEWEST_JOBS) -> None:
         self._fewest = fewest_jobs
         self.all_jobs = SimpleAccuracy()
-        self.slices = [SimpleAccuracy() for _ in range(len(self.edges_h) + 1)]
+        self.slices = [SimpleAccuracy() for _ in range(len(SLICE_EDGES_H) + 1)]
 
     def learn(self, job: Question, ratio: float) -> None:
         self.all_jobs.learn(job, ratio)
@@ -165,41 +140,31 @@ class TimeSliceAccuracy(AccuracyHistory):
 
     def slice_of(self, requested_h: float) -> int:
         """Return the class of a requested time, from 0."""
-        return bisect_left(self.edges_h, requested_h)
+        return bisect_left(SLICE_EDGES_H, requested_h)
 
     def name(self, place: int) -> str:
         """Write the class as text: ``up to 0.25 h``, ``1 to 2 h``, ``above 12 h``."""
         if place == 0:
-            return f"up to {self.edges_h[0]:g} h" if self.edges_h else "site"
-        if place == len(self.edges_h):
-            return f"above {self.edges_h[-1]:g} h"
-        return f"{self.edges_h[place - 1]:g} to {self.edges_h[place]:g} h"
+            return f"up to {SLICE_EDGES_H[0]:g} h"
+        if place == len(SLICE_EDGES_H):
+            return f"above {SLICE_EDGES_H[-1]:g} h"
+        return f"{SLICE_EDGES_H[place - 1]:g} to {SLICE_EDGES_H[place]:g} h"
 
 
-class GroupAccuracy(AccuracyHistory):
+class GroupAccuracy:
     """Distributions of similar jobs, most specific group first, each mixed with the next wider one; recent jobs weigh
     more.
 
-    A group of weight n has the share n / (n + ``prior_jobs``), the wider groups the rest: without a job in its group, a
+    A group of weight n has the share n / (n + ``PRIOR_JOBS``), the wider groups the rest: without a job in its group, a
     job gets the distribution of its user, its class of requested time, or all jobs.
     """
 
-    def __init__(
-        self,
-        groups: Sequence[JobGroup] = RISK_GROUPS,
-        fade_jobs: float = FADE_JOBS,
-        prior_jobs: float = PRIOR_JOBS,
-        edges_h: Sequence[float] = SLICE_EDGES_H,
-        wide: TimeSliceAccuracy | None = None,
-    ) -> None:
+    def __init__(self, wide: TimeSliceAccuracy | None = None, fade_jobs: float = FADE_JOBS) -> None:
         """``wide`` has the distributions of all jobs and their classes; None: learn them with the groups."""
-        if not (fade_jobs > 0.0 and prior_jobs >= 0.0):
-            raise ValueError(f"fade_jobs {fade_jobs} and prior_jobs {prior_jobs}: give positive numbers")
-        self._groups = JobGroups(groups)
+        self._groups = JobGroups(RISK_GROUPS)
         self._growth = 2.0 ** (1.0 / fade_jobs)  # weight of a new job, relative to the one before
-        self._prior = prior_jobs
         self._learns_wide = wide is None
-        self._wide = TimeSliceAccuracy(edges_h, fewest_jobs=1) if wide is None else wide
+        self._wide = TimeSliceAccuracy(fewest_jobs=1) if wide is None else wide
         self._histograms: dict[GroupKey, _FadedHistogram] = {}
 
     def learn(self, job: Question, ratio: float) -> None:
@@ -218,7 +183,7 @@ class GroupAccuracy(AccuracyHistory):
                 weights = histogram.weights()
                 jobs, source = float(weights.sum()), group_name(key)
                 counts = np.concatenate(([0.0], np.cumsum(weights)))
-                cdf = (counts + self._prior * cdf) / (jobs + self._prior)
+                cdf = (counts + PRIOR_JOBS * cdf) / (jobs + PRIOR_JOBS)
                 cdf[-1] = 1.0
         return RuntimeAccuracy(np.clip(cdf, 0.0, 1.0), jobs, source)
 

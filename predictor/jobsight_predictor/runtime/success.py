@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from jobsight_predictor.forecasters import Floats
+from jobsight_predictor.forecasters.base import Floats
 from jobsight_predictor.runtime.accuracy import BINS, GRID, RuntimeAccuracy
 
 PUBLISHED_FAILURES_PER_H = -log(0.95) / 744.0
@@ -23,20 +23,10 @@ PUBLISHED_REPAIRS_PER_H = 1.0 / 12.0
 
 @dataclass(frozen=True, slots=True)
 class MachineFailure:
-    """Failures and repairs per node and hour.
-
-    Raises:
-        ValueError: the failure rate is negative, the repair rate is not positive, or one is not finite.
-    """
+    """Failures and repairs per node and hour; the latter above 0."""
 
     failures_per_h: float = PUBLISHED_FAILURES_PER_H
     repairs_per_h: float = PUBLISHED_REPAIRS_PER_H
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.failures_per_h < float("inf"):
-            raise ValueError(f"{self.failures_per_h} failures per hour: give a number of at least 0, such as 7e-5")
-        if not 0.0 < self.repairs_per_h < float("inf"):
-            raise ValueError(f"{self.repairs_per_h} repairs per hour: give a positive number, such as 0.083")
 
     def available(self, nodes: int) -> float:
         """Return P_available, the probability that ``nodes`` nodes are all up: (1 + lambda / mu) ** -nodes."""
@@ -120,13 +110,7 @@ class Recalibration:
         self._refused = 0
 
     def learn(self, predicted: float, failed: bool, at_h: float) -> None:
-        """Learn from a job that was accepted at the uncorrected probability ``predicted`` of failure.
-
-        Raises:
-            ValueError: ``predicted`` is not within 0..1.
-        """
-        if not 0.0 <= predicted <= 1.0:
-            raise ValueError(f"predicted probability of failure {predicted}: give a number from 0 to 1")
+        """Learn from a job that was accepted at the uncorrected probability ``predicted`` of failure, 0..1."""
         left = self._left(at_h)
         self._predicted = left * self._predicted + predicted
         self._failed = left * self._failed + failed
@@ -183,14 +167,6 @@ class SuccessProbability:
     def pof(self) -> float:
         """Probability of failure, 1 - PoS."""
         return 1.0 - self.pos
-
-    def opportunity(self, charge: float) -> float:
-        """PoS times the charge."""
-        return self.pos * charge
-
-    def risk(self, penalty: float) -> float:
-        """PoF times the penalty."""
-        return self.pof * penalty
 
 
 def machine_factors(

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.make import output_of
 
 from jobsight_papers.__main__ import main
 from jobsight_papers.ranking.failure_trace import read_failure_trace
@@ -80,5 +81,4 @@ def test_one_command_runs_all_ranks_on_a_file(trace: Path, tmp_path: Path, capsy
         place = tmp_path / file
         if content is not None:
             place.write_text(content)
-        assert main([*command, str(place)]) == 1
-        assert f"--trace {place}: " in capsys.readouterr().err
+        assert f"--trace {place}: " in output_of(main, capsys, *command, place, status=1)

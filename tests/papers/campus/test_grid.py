@@ -15,7 +15,6 @@ from jobsight_papers.ranking.grid import Attempt, CampusGrid, OnEviction
 from jobsight_papers.ranking.job_sets import CampusJobs
 from jobsight_papers.ranking.model_choosers import ResourceVectorRank
 from jobsight_papers.ranking.owners import Availability
-from jobsight_predictor.reliability.resource_vector import VectorSettings
 
 Sessions = list[list[tuple[float, float]]]
 
@@ -48,7 +47,7 @@ def run(
         "first-come": FirstCome(view),
         "lazy": Lazy(view),
         "random": Random(view, np.random.default_rng(1)),
-        "grv": ResourceVectorRank(view, VectorSettings()),
+        "grv": ResourceVectorRank(view),
         "oracle": AvailabilityOracle(view, known.ends, jobs.work_s),
     }
     grid = CampusGrid(jobs, known, choosers[kind], view, on_eviction, eager)

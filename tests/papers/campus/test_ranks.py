@@ -14,7 +14,6 @@ from jobsight_papers.ranking.draws import draw
 from jobsight_papers.ranking.model_choosers import ResourceVectorRank
 from jobsight_papers.ranking.results import by_seed, gains, published, row
 from jobsight_papers.ranking.runs import RankingCase, run_case, simulate
-from jobsight_predictor.reliability.resource_vector import VectorSettings
 
 H = 3600.0
 FEW = np.arange(4)
@@ -23,7 +22,7 @@ FEW = np.arange(4)
 def test_grv_chooses_as_worked_by_hand() -> None:
     view = new_view(np.array([1.0, 1.0, 2.0, 1.0]))
     view.since_s[:] = [10 * H, 4 * H, 28 * H, 4 * H]
-    rank = ResourceVectorRank(view, VectorSettings())
+    rank = ResourceVectorRank(view)
     # At 28 h: RA .75, 1, 0, 1; JS 1/2 each; CA .5, .5, 1, .5.
     assert rank.choose(0, 28 * H, FEW) == 1, "the lower number of 1 and 3"
     rank.evicted(1)
@@ -37,7 +36,7 @@ def test_grv_chooses_as_worked_by_hand() -> None:
         rank.evicted(3)  # JS 8/40
     assert rank.choose(0, 28 * H, FEW) == 1
     assert rank.choose(0, 40 * H, FEW) == 2, "RA is .5 there now"
-    halves = ResourceVectorRank(view, VectorSettings(weights=(0.5, 0.5, 0.0)))
+    halves = ResourceVectorRank(view, (0.5, 0.5, 0.0))
     assert halves.choose(0, 28 * H, np.array([0, 2])) == 0
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.make import not_none
 
 from jobsight_papers.overbooking.jobs import OverbookingSource
 from jobsight_papers.overbooking.node_failures import FAILURE_MODELS, Downtimes
@@ -45,6 +46,15 @@ def no_downtimes(nodes: int) -> Downtimes:
     return Downtimes([[] for _ in range(nodes)], [[] for _ in range(nodes)])
 
 
+def test_a_filter_refuses_by_the_risk_of_node_failures_alone() -> None:
+    for pmax, widest in ((0.05, 62), (0.1, 127), (0.2, 269)):
+        for nodes, reason in ((widest, ""), (widest + 1, "machine risk")):
+            run = OverbookingSimulation(
+                400, STRATEGIES["filter-only"].at(pmax), TimeSliceAccuracy(), MachineFailure(), no_downtimes(400)
+            )
+            assert run.offer(OfferedJob(1, Question("a"), nodes, 0.001, 0.0, 0.0, 9.0, 0.001)).reason == reason
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     st.integers(0, 10_000), st.sampled_from(sorted(STRATEGIES)), st.sampled_from([0.05, 0.3, 0.9]),
@@ -72,8 +82,7 @@ def test_no_job_starts_later_than_planned_or_shares_a_processor(
     given_jobs = {job.job: job for job in jobs}
     assert len(simulation.accepted) + sum(simulation.rejected.values()) == len(jobs)
     for ended in simulation.accepted:
-        job, place = given_jobs[ended.job], decided[ended.job].place
-        assert place is not None
+        job, place = given_jobs[ended.job], not_none(decided[ended.job].place)
         assert job.release_h <= ended.started_h <= place.start_h == ended.planned_h
         assert ended.ended_h <= job.deadline_h + 1e-9
         if migration is None:

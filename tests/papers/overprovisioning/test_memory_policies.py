@@ -11,9 +11,10 @@ import pytest
 from jobsight_papers.overprovisioning.cluster.cases import Estimated, Oracle
 from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs, numbered
 from jobsight_papers.overprovisioning.cluster.nodes import NodeClass, Nodes
-from jobsight_papers.overprovisioning.cluster.simulation import MEMORY_POLICIES, MemorySimulation
+from jobsight_papers.overprovisioning.cluster.policies import MEMORY_POLICIES
+from jobsight_papers.overprovisioning.cluster.simulation import MemorySimulation
+from jobsight_papers.overprovisioning.estimators.base import Requested
 from jobsight_papers.overprovisioning.fill_orders import ORDERS
-from jobsight_predictor.estimators.base import Requested
 from jobsight_predictor.question import Question
 from jobsight_scheduler.workload.canonical import Workload
 

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.make import not_none
 
 from jobsight_papers.overprovisioning.cluster.cases import Estimated, memory_figures
 from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs
 from jobsight_papers.overprovisioning.cluster.nodes import NodeClass, Nodes
-from jobsight_papers.overprovisioning.cluster.simulation import MEMORY_POLICIES, MemorySimulation, Retry
+from jobsight_papers.overprovisioning.cluster.policies import MEMORY_POLICIES
+from jobsight_papers.overprovisioning.cluster.simulation import MemorySimulation, Retry
 from jobsight_papers.overprovisioning.fill_orders import ORDERS
-from jobsight_predictor.estimators import ESTIMATORS
+from jobsight_papers.overprovisioning.variants import PAPER_VARIANTS
 from jobsight_predictor.question import Question
 from jobsight_scheduler.workload.canonical import Workload
 
@@ -42,7 +44,7 @@ class Watched(MemorySimulation):
 
 
 @pytest.mark.parametrize("policy", MEMORY_POLICIES)
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", ["none", "successive-approximation", "jobsight"])
 @given(
     classes=CLASSES,
     rows=st.lists(JOB, min_size=1, max_size=30),
@@ -68,7 +70,8 @@ def test_every_job_finishes(
     work = Workload(submit - submit[0], run, run * factor, nodes, np.arange(len(rows)), Counter())
     jobs = MemoryJobs(work, requested, used, questions, groups.astype(np.int64))
     machine = Nodes(kinds, ORDERS[order])
-    requirements = Estimated(ESTIMATORS[name](machine.memory_bytes), jobs, explicit=explicit)
+    estimator = not_none(PAPER_VARIANTS[name].estimator)
+    requirements = Estimated(estimator(machine.memory_bytes), jobs, explicit=explicit)
     simulation = Watched(jobs, machine, MEMORY_POLICIES[policy], requirements, np.random.default_rng(1), retry)
     assert simulation.advance(2 * len(rows) * (len(kinds) + 2))
     assert machine.free == machine.nodes

@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from jobsight_predictor.reliability.rank import ranked
 from jobsight_predictor.reliability.resource_vector import (
     SuccessRecord,
-    VectorSettings,
     after_job,
     blamed,
     capacities,
-    new_record,
     vectors,
 )
 
@@ -36,59 +34,33 @@ def test_terms_by_hand() -> None:
     assert found.high == pytest.approx([2.0 / 3, 1.625 / 3, 1.30 / 3, 2.25 / 3])
 
 
-def test_weights_are_normalised_and_the_unknown_is_the_mean_of_the_others() -> None:
-    settings = VectorSettings(weights=(1.0, 1.0, 0.0))
-    found = vectors(np.array([12 * H]), np.array([10.0]), np.array([1.0]), np.array([np.nan]), settings)
-    assert found.score == pytest.approx([(0.5 + 0.75) / 2])
+def test_the_unknown_is_the_mean_of_the_others() -> None:
     three = vectors(np.zeros(3), np.zeros(3), np.full(3, 1e9), np.array([np.nan, 1.0, 0.5]))
     assert three.capacity == pytest.approx([0.75, 1.0, 0.5])
     assert three.high[0] - three.low[0] == pytest.approx((1.0 - 0.25) / 3, abs=1e-4)
 
 
 def test_success_by_hand() -> None:
-    record = new_record()
+    record = SuccessRecord()
     for end in ("success", "success", "evicted", "requeued", "checkpointed", "failed", "user-failed"):
         record = after_job(record, end)
     assert record == SuccessRecord(-2.0, 2, 3, 1, 1)
     for _ in range(30):
         record = after_job(record, "success")
     assert record.score == 20.0
-    assert after_job(record, "user-failed", VectorSettings(blame_users=True)).score == 19.0
-    assert after_job(new_record(), "success", VectorSettings(by_work=True), 3.5).score == 3.5
-    assert after_job(new_record(), "evicted", VectorSettings(by_work=True), 3.5).score == -1.0
 
 
-def test_capacity_raw_normalised_and_unknown() -> None:
+def test_capacity_normalised_and_unknown() -> None:
     flops, cores = np.array([4e9, 2e9, np.nan, 1e9]), np.array([2.0, 2.0, 8.0, 0.0])
     assert capacities(flops, cores)[:2].tolist() == [1.0, 0.5]
     assert np.isnan(capacities(flops, cores)[2:]).all()
     assert np.isnan(capacities(np.full(2, np.nan), cores[:2])).all()
-    assert capacities(flops, cores, VectorSettings(raw_capacity=True))[:2].tolist() == [8e9, 4e9]
 
 
 def test_whom_a_failure_follows() -> None:
     assert blamed(machine_failures=5, machine_jobs=10, group_failures=0, group_jobs=40) == "failed"
     assert blamed(machine_failures=0, machine_jobs=40, group_failures=9, group_jobs=10) == "user-failed"
     assert blamed(0, 0, 0, 0) == "failed"
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"weights": (0.0, 0.0, 0.0)},
-        {"weights": (1.0, -1.0, 1.0)},
-        {"weights": (float("nan"), 1.0, 1.0)},
-        {"weights": (1.0, 1.0)},
-        {"availability_cap_s": 0.0},
-        {"success_cap": float("inf")},
-        {"success_reward": -1.0},
-        {"availability_base": 1.5},
-        {"success_initial": 21.0},
-    ],
-)
-def test_settings_out_of_range_are_refused(settings: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"give|beyond"):
-        VectorSettings(**settings)  # type: ignore[arg-type]
 
 
 def test_order_ties_and_machines_without_history() -> None:

@@ -10,15 +10,11 @@ import numpy as np
 
 from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs, numbered
 from jobsight_papers.overprovisioning.cluster.nodes import Choose, Nodes, parse_classes
-from jobsight_papers.overprovisioning.cluster.simulation import (
-    MEMORY_POLICIES,
-    MemorySimulation,
-    Requirements,
-    Retry,
-)
-from jobsight_predictor.estimators import ESTIMATORS, Requested
-from jobsight_predictor.estimators.base import SIMILAR, Estimator, JobOutcome, SystemState
-from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
+from jobsight_papers.overprovisioning.cluster.policies import MEMORY_POLICIES
+from jobsight_papers.overprovisioning.cluster.simulation import MemorySimulation, Requirements, Retry
+from jobsight_papers.overprovisioning.estimators.base import SIMILAR, Estimator, JobOutcome, Requested, SystemState
+from jobsight_papers.overprovisioning.estimators.by_group import ByGroup
+from jobsight_papers.overprovisioning.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_predictor.question import Question
 from jobsight_scheduler.workload.canonical import scaled_to
 
@@ -106,15 +102,15 @@ class EstimatorVariant:
     @property
     def learns(self) -> bool:
         """Whether its estimates change while a job waits."""
-        return self.estimator not in (None, SmallestNode, ESTIMATORS["none"])
+        return self.estimator not in (None, SmallestNode, Requested)
 
 
 VARIANTS: dict[str, EstimatorVariant] = {
-    "none": EstimatorVariant(ESTIMATORS["none"]),
+    "none": EstimatorVariant(Requested),
     "smallest-node": EstimatorVariant(SmallestNode),
-    "successive-approximation": EstimatorVariant(ESTIMATORS["successive-approximation"]),
-    "jobsight": EstimatorVariant(ESTIMATORS["jobsight"], explicit=True),
-    "jobsight-implicit": EstimatorVariant(ESTIMATORS["jobsight"]),
+    "successive-approximation": EstimatorVariant(SuccessiveApproximation),
+    "jobsight": EstimatorVariant(ByGroup, explicit=True),
+    "jobsight-implicit": EstimatorVariant(ByGroup),
     "oracle": EstimatorVariant(None),
 }
 """The choices of ``--estimators``."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_papers.overprovisioning.cluster.nodes import parse_classes
-from jobsight_predictor.estimators.base import SIMILAR
+from jobsight_papers.overprovisioning.estimators.base import SIMILAR
 from jobsight_predictor.question import Question
 from jobsight_scheduler.workload.canonical import Workload, canonical, questions_of
 from jobsight_scheduler.workload.swf import Trace

@@ -82,7 +82,7 @@ def in_turn(free: Sequence[int], places: Sequence[int], count: int) -> Taken:
 
 class FreeNodes(Plan[Taken, list[int]]):
     """Free nodes over time: ``free`` is a number of nodes for each class. ``class_of`` returns the class that a job
-    needs now.
+    needs now; ``changed`` has the jobs that must move to their earliest slot, even a later one.
     """
 
     def __init__(
@@ -90,6 +90,7 @@ class FreeNodes(Plan[Taken, list[int]]):
     ) -> None:
         super().__init__(list(nodes.nodes), processors, estimate_s)
         self._nodes, self._class_of = nodes, class_of
+        self.changed: set[int] = set()
 
     def copy(self, step: list[int]) -> list[int]:
         return list(step)
@@ -110,9 +111,8 @@ class FreeNodes(Plan[Taken, list[int]]):
             # The job cannot start in a step that is too full or has other nodes.
             i = j + 1 if sum(free[j][needed:]) < count else i + 1
 
-    def move(
-        self, now: float, job: int, old: float, where: Taken, opened: float, must: bool
-    ) -> tuple[float, Taken] | None:
+    def move(self, now: float, job: int, old: float, where: Taken, opened: float) -> tuple[float, Taken] | None:
+        must = job in self.changed
         if not must and self._most(now, opened, self._class_of[job]) < self.processors[job]:
             return None
         length = self.estimate_s[job]

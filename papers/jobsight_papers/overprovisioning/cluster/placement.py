@@ -16,8 +16,6 @@ class NodePlacement(Placement[Taken]):
     A failed job has its own class.
     """
 
-    learns = True
-
     def __init__(
         self,
         nodes: Nodes,
@@ -28,7 +26,7 @@ class NodePlacement(Placement[Taken]):
         super().__init__(jobs.work.processors.tolist(), jobs.work.estimate_s.tolist())
         self.nodes, self._needed, self._alike_of = nodes, needed, alike
         self.free = sum(nodes.free)
-        self.kinds = self.class_of = [0] * len(jobs)
+        self.class_of = [0] * len(jobs)
         self.where: dict[int, Taken] = {}
         self._group: list[int] = jobs.group.tolist()
         self._waiting: dict[int, dict[int, dict[int, None]]] = {}  # group -> jobs that need the same
@@ -36,10 +34,12 @@ class NodePlacement(Placement[Taken]):
         self._head_needs, self._spare = 0, 0
 
     def arrive(self, job: int) -> None:
+        """Take in a waiting job."""
         self.class_of[job] = self._needed(job)
         self._waiting.setdefault(self._group[job], {}).setdefault(self._same(job), {})[job] = None
 
     def learned(self, ended: int) -> list[int]:
+        """Take in an end; return the waiting jobs that need another class of nodes now."""
         changed = []
         for alike in self._waiting.get(self._group[ended], {}).values():
             needed = -1
@@ -101,7 +101,11 @@ class NodePlacement(Placement[Taken]):
         available = [self.nodes.available(needed) for needed in range(len(self.nodes.free))]
         return super().fill(now, [job for job in jobs if count[job] <= available[class_of[job]]])
 
-    def room(self) -> Sequence[tuple[int, int]]:
+    def room(self) -> tuple[int, int]:
+        return self.room_by_class()[0]
+
+    def room_by_class(self) -> list[tuple[int, int]]:
+        """Return ``room`` for a job that needs each class."""
         free = self.nodes.free
         # Nodes below the head's class are spare as well.
         return [(sum(free[k:]), self._spare + sum(free[k : self._head_needs])) for k in range(len(free))]

@@ -10,18 +10,17 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.estimators.base import JobOutcome, SystemState
-from jobsight_scheduler.policies import NEVER, POLICIES
-from jobsight_scheduler.simulator.event_loop import MakePolicy, Simulation
+from jobsight_papers.overprovisioning.estimators.base import JobOutcome, SystemState
+from jobsight_scheduler.policies.base import NEVER
+from jobsight_scheduler.simulator.event_loop import Simulation
 
 from .jobs import MemoryJobs
 from .nodes import Nodes
 from .placement import NodePlacement
+from .policies import MemoryPolicy
 
 Retry = Literal["request", "estimate"]
 """Memory for the next attempt of a failed job: its request, or the estimate above the memory that failed."""
-
-MEMORY_POLICIES: dict[str, MakePolicy] = {name: POLICIES[name].make for name in ("fcfs", "easy", "conservative")}
 
 
 class Requirements(ABC):
@@ -50,11 +49,13 @@ class MemorySimulation(Simulation):
     time; it then returns to the head of the queue.
     """
 
+    policy: MemoryPolicy
+
     def __init__(
         self,
         jobs: MemoryJobs,
         nodes: Nodes,
-        make_policy: MakePolicy,
+        make_policy: type[MemoryPolicy],
         requirements: Requirements,
         rng: np.random.Generator,
         retry: Retry = "request",

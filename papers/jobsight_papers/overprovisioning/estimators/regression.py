@@ -10,7 +10,7 @@ from math import exp, log
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.estimators.base import Estimator, JobOutcome, SystemState
+from jobsight_papers.overprovisioning.estimators.base import Estimator, JobOutcome, SystemState
 from jobsight_predictor.question import Question
 
 QUANTILE = 0.95

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from random import Random
 
-from jobsight_predictor.estimators.base import Estimator, JobOutcome, SystemState
+from jobsight_papers.overprovisioning.estimators.base import Estimator, JobOutcome, SystemState
 from jobsight_predictor.question import Question
 
 OPTIMISM = 1.0

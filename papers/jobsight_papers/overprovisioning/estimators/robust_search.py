@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from jobsight_predictor.estimators.base import SIMILAR, Estimator, JobOutcome, SystemState
+from jobsight_papers.overprovisioning.estimators.base import SIMILAR, Estimator, JobOutcome, SystemState
 from jobsight_predictor.question import Question
 
 FINER = ("processors", "queue", "requested_time_s")

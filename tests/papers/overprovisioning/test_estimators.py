@@ -12,14 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_papers.overprovisioning.estimators import PAPER_VARIANTS
-from jobsight_predictor.estimators import ESTIMATORS, Estimator, JobOutcome, SystemState
-from jobsight_predictor.estimators.hierarchical import Hierarchical
+from jobsight_papers.overprovisioning.estimators.base import Estimator, JobOutcome, SystemState
+from jobsight_papers.overprovisioning.variants import PAPER_VARIANTS
+from jobsight_predictor.hierarchical import Hierarchical
 from jobsight_predictor.question import Question
 
-EVERY: dict[str, Any] = ESTIMATORS | {
-    name: PAPER_VARIANTS[name].estimator for name in ("robust-search", "last-instance", "reinforcement", "regression")
-}
+PUBLISHED = ("none", "successive-approximation", "robust-search", "last-instance", "reinforcement", "regression")
+EVERY: dict[str, Any] = {name: PAPER_VARIANTS[name].estimator for name in (*PUBLISHED, "jobsight")}
 each = pytest.mark.parametrize("name", list(EVERY))
 CAPACITIES = st.lists(st.sampled_from([1.0, 4.0, 8.0, 15.0, 16.0, 24.0, 32.0, 64.0]), min_size=1, unique=True).map(
     sorted
@@ -138,9 +137,8 @@ def test_the_parts_that_concern_a_job_are_all_it_needs() -> None:
         asked = whole.estimate(job, requested)
         assert part.estimate(job, requested) == asked
         answers.add(asked / requested)
-        outcome = JobOutcome(asked, asked, asked < requested / 3, requested / 3 if i % 4 else None)
         for estimator in (part, whole):
-            estimator.learn(job, requested, outcome)
+            estimator.learn(job, asked, asked < requested / 3, requested / 3 if i % 4 else None)
         stored |= json.loads(json.dumps(part.state()))
     assert stored == json.loads(json.dumps(whole.state()))
     assert len(answers) > 1
@@ -158,26 +156,22 @@ def test_a_job_may_fail_with_more_than_the_largest_capacity(name: str) -> None:
 
 
 def test_how_likely_a_failure_is() -> None:
-    """By hand: each of the four levels has one job that needs at most 8 and three that need more, and a half before."""
-    expected = 0.5
-    for _ in range(4):
-        expected = (3 + expected) / (4 + 1)
+    """By hand, p = (1 + p) / (n + 1) on each of four levels, from one half: .040001 for n = 25, .038462 for 26."""
     job = Question("a", "x", None, 4, 32.0, 60.0)
-    for risk, enough in ((expected + 1e-9, 8.0), (expected - 1e-9, 16.0), (0.5 / 5**4 - 1e-9, 32.0)):
-        estimator = Hierarchical([8.0, 16.0, 32.0], risk)
-        for used in (5.0, 9.0, 9.0, 9.0):
-            estimator.learn(job, 32.0, JobOutcome(32.0, 32.0, False, used))
+    for jobs, enough in ((25, 16.0), (26, 8.0)):
+        estimator = Hierarchical([8.0, 16.0, 32.0])
+        for used in (9.0, *[5.0] * (jobs - 1)):
+            estimator.learn(job, 32.0, False, used)
         assert estimator.estimate(job, 32.0) == enough
 
 
-def test_without_exploring_nothing_is_tried_that_no_use_speaks_for() -> None:
+def test_a_capacity_is_tried_until_a_known_use_speaks_against_it() -> None:
     job = Question("a", "x", None, 4, 32.0, 60.0)
-    for explore, expected in ((0.9, 8.0), (0.0, 32.0)):
-        estimator = Hierarchical([8.0, 16.0, 32.0], explore=explore)
-        assert estimator.estimate(job, 32.0) == expected
-        for _ in range(20):
-            estimator.learn(job, 32.0, JobOutcome(32.0, 32.0, False))
-        assert estimator.estimate(job, 32.0) == expected
-        for _ in range(3):
-            estimator.learn(job, 32.0, JobOutcome(32.0, 32.0, False, 10.0))
-        assert estimator.estimate(job, 32.0) == 16.0
+    estimator = Hierarchical([8.0, 16.0, 32.0])
+    assert estimator.estimate(job, 32.0) == 8.0
+    for _ in range(20):
+        estimator.learn(job, 32.0, False)
+    assert estimator.estimate(job, 32.0) == 8.0
+    for _ in range(3):
+        estimator.learn(job, 32.0, False, 10.0)
+    assert estimator.estimate(job, 32.0) == 16.0

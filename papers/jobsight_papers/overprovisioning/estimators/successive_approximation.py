@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
+from jobsight_papers.overprovisioning.estimators.base import SIMILAR, Estimator, JobOutcome, SystemState
 from jobsight_predictor.question import Question
-
-from .base import SIMILAR, Estimator, JobOutcome, SystemState
 
 
 class _Group:

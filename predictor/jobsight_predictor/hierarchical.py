@@ -10,8 +10,6 @@ from typing import Any
 
 from jobsight_predictor.question import Question
 
-from .base import Estimator, JobOutcome, SystemState
-
 LEVELS: tuple[tuple[str, ...], ...] = (
     ("requested_memory_bytes",),
     ("user", "requested_memory_bytes"),
@@ -39,8 +37,10 @@ IMPLICIT_RISK = 0.2
 _EXPLICIT = "explicit"
 
 
-class Hierarchical(Estimator):
+class Hierarchical:
     """Counts, for each group and capacity, the jobs with enough and the jobs that needed more.
+
+    ``capacities`` (bytes of memory, for example) ascend and are above 0.
 
     The probability that a job needs more is a beta-binomial posterior in its group, whose prior is the posterior of the
     next wider group. A success counts for all larger capacities too, a failure for all smaller ones; a known use
@@ -50,55 +50,39 @@ class Hierarchical(Estimator):
     not hold the others in memory.
     """
 
-    name = "jobsight"
-
-    def __init__(
-        self,
-        capacities: Sequence[float],
-        risk: float = RISK,
-        implicit_risk: float = IMPLICIT_RISK,
-        levels: Sequence[Sequence[str]] = LEVELS,
-        explore: float = EXPLORE,
-    ) -> None:
-        """With ``explore`` 0 and implicit feedback, no capacity is tried.
-
-        Raises:
-            ValueError: a risk is not between 0 and 1.
-        """
-        super().__init__(capacities)
-        for value in (risk, implicit_risk):
-            if not 0.0 < value < 1.0:
-                raise ValueError(f"risk is {value}: give a probability above 0 and below 1")
-        self._risk, self._implicit_risk, self._explore = risk, implicit_risk, explore
+    def __init__(self, capacities: Sequence[float]) -> None:
+        self.capacities = tuple(capacities)
         self._is_explicit = False
-        self._keys = [attrgetter(*fields) for fields in levels]
+        self._keys = [attrgetter(*fields) for fields in LEVELS]
         # For each group [n of capacity 0, failed at capacity 0, n of capacity 1, ...]
-        self._groups: list[dict[Any, list[float]]] = [{} for _ in levels]
+        self._groups: list[dict[Any, list[float]]] = [{} for _ in LEVELS]
 
-    def estimate(self, job: Question, requested: float, system: SystemState | None = None) -> float:
+    def estimate(self, job: Question, requested: float) -> float:
+        """Return the capacity to ask for, at most ``requested``. Does not change later estimates."""
         highest = bisect_left(self.capacities, requested)
         if not highest:
             return requested
         probabilities = self._probabilities(job, highest)
         counts = self._groups[-1].get(self._keys[-1](job))
-        risk = self._risk if self._is_explicit else self._implicit_risk
+        risk = RISK if self._is_explicit else IMPLICIT_RISK
         for place, probability in enumerate(probabilities):
             # Without measured use, only a trial shows whether less is enough: one in each group.
             is_untried = not self._is_explicit and not (counts and counts[2 * place])
-            if probability <= (self._explore if is_untried else risk):
+            if probability <= (EXPLORE if is_untried else risk):
                 return self.capacities[place]
         return requested
 
-    def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
+    def learn(self, job: Question, given: float, failed: bool, used: float | None = None) -> None:
+        """Learn from an attempt that was given that capacity; ``used`` is None with implicit feedback."""
         capacities = self.capacities
-        if outcome.used is not None:
+        if used is not None:
             self._is_explicit = True
-            first = bisect_left(capacities, outcome.used)
+            first = bisect_left(capacities, used)
             known = range(len(capacities))
         else:
-            place = bisect_left(capacities, outcome.given)
-            first = min(place + 1, len(capacities)) if outcome.failed else place
-            known = range(first) if outcome.failed else range(first, len(capacities))
+            place = bisect_left(capacities, given)
+            first = min(place + 1, len(capacities)) if failed else place
+            known = range(first) if failed else range(first, len(capacities))
         for key, groups in zip(self._keys, self._groups, strict=True):
             counts = groups.setdefault(key(job), [0.0] * (2 * len(capacities)))
             for place in known:

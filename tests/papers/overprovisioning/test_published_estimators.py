@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from jobsight_papers.overprovisioning.estimators.base import Estimator, JobOutcome
+from jobsight_papers.overprovisioning.estimators.by_group import ByGroup
 from jobsight_papers.overprovisioning.estimators.last_instance import LastInstance
 from jobsight_papers.overprovisioning.estimators.regression import Regression
-from jobsight_predictor.estimators import Estimator, JobOutcome
-from jobsight_predictor.estimators.hierarchical import Hierarchical
-from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
+from jobsight_papers.overprovisioning.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_predictor.question import Question
 
 JOB = Question("user", "application", None, 4, 32.0, 60.0)
@@ -96,7 +96,7 @@ def test_regression_finds_a_power_law_which_no_line_fits() -> None:
 
 
 def test_jobsight_tries_less_once_in_a_group_and_learns_from_wider_ones() -> None:
-    estimator = Hierarchical([16.0, 32.0])
+    estimator = ByGroup([16.0, 32.0])
     assert cycles(estimator, 32.0, [20.0] * 5) == [16, 32, 32, 32, 32]
     # A new group of the same user: its own trial, but after many groups that failed no more.
     for i in range(60):

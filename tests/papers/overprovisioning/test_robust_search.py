@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from jobsight_papers.overprovisioning.estimators.base import Estimator, JobOutcome
 from jobsight_papers.overprovisioning.estimators.robust_search import RobustSearch
-from jobsight_predictor.estimators import Estimator, JobOutcome
-from jobsight_predictor.estimators.successive_approximation import SuccessiveApproximation
+from jobsight_papers.overprovisioning.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_predictor.question import Question
 
 CAPACITIES = [8.0, 16.0, 32.0, 64.0]
