@@ -1,13 +1,14 @@
-"""Predictions of a job's run time or bandwidth, at its submission and while it waits, learned from ended jobs."""
+"""Predictions of a job's run time or bandwidth, at its submission, learned from ended jobs."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import ClassVar
 
-from jobsight_predictor.forecasters import FIVE, FORECASTERS, Forecaster
+from jobsight_predictor.forecasters import FIVE, FORECASTERS
+from jobsight_predictor.forecasters.base import Forecaster
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.question import Question
@@ -19,20 +20,9 @@ SHORTEST_S = 1.0
 class Predictor(ABC):
     """Forecasts one quantity, by job index. It sees a job's question, and its value once the job has ended."""
 
-    learns_apart: ClassVar[bool] = True
-    """Whether the value of a job changes only the forecasts of similar jobs."""
-
     @abstractmethod
     def forecast(self, job: int) -> float | None:
         """Return the forecast for ``job``, submitted now; None without any."""
-
-    def again(self, job: int) -> float | None:
-        """Return the forecast as of now for ``job``, submitted before. Change nothing."""
-        return self.forecast(job)
-
-    def alike(self, job: int) -> Hashable:
-        """Return a key, equal for jobs that always have the same forecast."""
-        return job
 
     @abstractmethod
     def learn(self, job: int, value: float) -> None:
@@ -63,9 +53,6 @@ class LastTwo(Predictor):
         last = self._last.get(self._questions[job].user, ())
         return (last[0] + last[1]) // 2.0 if len(last) == 2 else None
 
-    def alike(self, job: int) -> Hashable:
-        return self._questions[job].user
-
     def learn(self, job: int, value: float) -> None:
         user = self._questions[job].user
         self._last[user] = (*self._last.get(user, ())[-1:], value)
@@ -76,29 +63,18 @@ class PerUser(Predictor):
 
     def __init__(self, questions: Sequence[Question], forecaster: type[Forecaster]) -> None:
         self._questions = questions
-        self._forecaster = forecaster
-        self._of: dict[str | None, Forecaster] = {}
+        self._of: defaultdict[str | None, Forecaster] = defaultdict(forecaster)
 
     def forecast(self, job: int) -> float | None:
         of_user = self._of.get(self._questions[job].user)
         return None if of_user is None else of_user.forecast()
 
-    def alike(self, job: int) -> Hashable:
-        return self._questions[job].user
-
     def learn(self, job: int, value: float) -> None:
-        user = self._questions[job].user
-        if user not in self._of:
-            self._of[user] = self._forecaster()
-        self._of[user].learn(value)
+        self._of[self._questions[job].user].learn(value)
 
 
 class Jobsight(Predictor):
-    """Run times by the server's own profile, with the default job groups. It learns by the forecasts at submission,
-    even if forecasts are repeated.
-    """
-
-    learns_apart = False
+    """Run times by the server's own profile, with the default job groups."""
 
     def __init__(self, questions: Sequence[Question]) -> None:
         self._questions = questions
@@ -109,40 +85,8 @@ class Jobsight(Predictor):
         forecast = self._pending[job] = self._profile.forecast_job(self._questions[job])
         return forecast.value
 
-    def again(self, job: int) -> float | None:
-        return self._profile.forecast_job(self._questions[job]).value
-
-    def alike(self, job: int) -> Hashable:
-        return self._questions[job]
-
     def learn(self, job: int, value: float) -> None:
         self._profile.learn(self._questions[job], value, self._pending.pop(job))
-
-
-class AskedAgain(Predictor):
-    """``predictor``, with forecasts repeated only after learning that may have changed them, and once for similar jobs,
-    as thousands may wait.
-    """
-
-    def __init__(self, predictor: Predictor) -> None:
-        self._predictor = predictor
-        self._current: dict[Hashable, float | None] = {}
-
-    def forecast(self, job: int) -> float | None:
-        return self._predictor.forecast(job)
-
-    def again(self, job: int) -> float | None:
-        alike = self._predictor.alike(job)
-        if alike not in self._current:
-            self._current[alike] = self._predictor.again(job)
-        return self._current[alike]
-
-    def learn(self, job: int, value: float) -> None:
-        self._predictor.learn(job, value)
-        if self._predictor.learns_apart:
-            self._current.pop(self._predictor.alike(job), None)
-        else:
-            self._current.clear()
 
 
 PREDICTORS: dict[str, Callable[[Sequence[Question]], Predictor]] = {

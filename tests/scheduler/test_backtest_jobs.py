@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.recorded_accuracy import first_jobs
 
 from jobsight_predictor.evaluation.backtest import run_backtest
-from jobsight_predictor.evaluation.jobs import first_jobs, grouped
+from jobsight_predictor.evaluation.jobs import grouped
 from jobsight_predictor.evaluation.replay import UNCLIPPED, replay_both, replay_forecaster
 from jobsight_predictor.evaluation.scores import hindsight, summary
 from jobsight_predictor.forecasters import FIVE

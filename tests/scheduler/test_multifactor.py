@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from jobsight_scheduler.policies import PriorityWeights, choose_policy, priority_weights
-from jobsight_scheduler.policies.multifactor import FairShare
+from jobsight_scheduler.policies.chosen import choose_policy
+from jobsight_scheduler.policies.multifactor import FairShare, PriorityWeights, priority_weights
 
 from .by_rows import Row, starts_of
 

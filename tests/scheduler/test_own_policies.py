@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from jobsight_scheduler.policies import EasyByKey, JobRequests, Policy, PolicyError, entry_of
+from jobsight_scheduler.policies import EasyByKey
+from jobsight_scheduler.policies.base import JobRequests, Policy, PolicyError
+from jobsight_scheduler.policies.own import entry_of
 from jobsight_scheduler.prediction import Predictor
 from jobsight_scheduler.simulator.event_loop import Simulation
 from own_policy import F1, Wfp3

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from jobsight_scheduler.policies import POLICIES, choose_policy, easy_plus
+from jobsight_scheduler.policies import easy_plus
+from jobsight_scheduler.policies.chosen import POLICIES, choose_policy
 
 from .by_rows import Seconds, starts_of
 
@@ -26,11 +27,11 @@ def oracle(
     capacity: int,
     users: list[int],
     *,
-    again: bool = False,
+    predicts: bool = False,
     key: Callable[[int, int], float] | None = None,
 ) -> list[int]:
-    """Start of each job, second by second. EASY++ goes by the mean of the user's last two run times, as does SJF where
-    jobs are forecast ``again`` whenever the queue is looked at. ``key(now, job)`` orders EASY's queue."""
+    """Start of each job, second by second. EASY++ goes by the mean of the user's last two run times at submission, as
+    does SJF that ``predicts``. ``key(now, job)`` orders EASY's queue."""
     seconds = Seconds(capacity, jobs)
     starts: dict[int, int] = {}
     promised: dict[int, tuple[int, int]] = {}  # conservative: job -> (start, number of the promise)
@@ -43,7 +44,7 @@ def oracle(
     history: dict[int, list[int]] = {user: [] for user in users}
 
     def forecast(job: int) -> None:
-        if (policy == "easy++" or again) and len(history[users[job]]) > 1:
+        if (policy == "easy++" or predicts) and len(history[users[job]]) > 1:
             predicted[job] = min(jobs[job][2], sum(history[users[job]][-2:]) // 2)
             if policy == "easy++":
                 expected[job] = predicted[job]
@@ -55,9 +56,6 @@ def oracle(
         running.append(job)
 
     def look(now: int) -> None:
-        if again:
-            for job in queue:
-                forecast(job)
         if key is not None:
             queue.sort(key=lambda job: (key(now, job), job))
         if policy == "sjf":
@@ -141,20 +139,18 @@ def _drawn(rng: random.Random, capacity: int) -> list[Job]:
 
 
 @pytest.mark.parametrize(
-    ("policy", "again"),
-    [*((policy, False) for policy in POLICIES if policy != "multifactor"), ("easy++", True), ("sjf", True)],
+    ("policy", "predictor"), [*((policy, None) for policy in POLICIES if policy != "multifactor"), ("sjf", "last-two")]
 )
-def test_small_workloads_second_by_second(policy: str, again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_workloads_second_by_second(policy: str, predictor: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Multifactor is an order of ``EasyByKey``, which has such a test of its own."""
     monkeypatch.setattr(easy_plus, "CORRECTIONS_S", tuple(map(float, CORRECTIONS)))
     rng = random.Random(20)
-    chosen = choose_policy(policy, "last-two").asking_again() if again else choose_policy(policy)
-    changed = 0
+    chosen, predicts, changed = choose_policy(policy, predictor), predictor is not None, 0
     for case in range(2000):
         capacity = rng.choice([1, 2, 3, 4, 7, 10])
         jobs = _drawn(rng, capacity)
         users = [rng.randint(0, 1) for _ in jobs]
-        starts = oracle(policy, jobs, capacity, users, again=again)
+        starts = oracle(policy, jobs, capacity, users, predicts=predicts)
         assert starts_of(chosen.make, capacity, jobs, list(map(str, users))) == starts, (case, capacity, jobs, users)
-        changed += again and starts != oracle(policy, jobs, capacity, users)
-    assert (changed > 50) == again
+        changed += predicts and starts != oracle(policy, jobs, capacity, users)
+    assert (changed > 50) == predicts

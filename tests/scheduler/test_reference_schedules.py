@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from jobsight_scheduler.policies import choose_policy
+from jobsight_scheduler.policies.chosen import choose_policy
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.workload.canonical import canonical, questions_of
 from jobsight_scheduler.workload.swf import read_swf

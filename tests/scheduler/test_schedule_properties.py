@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_predictor.question import Question
-from jobsight_scheduler.policies import POLICIES, choose_policy
+from jobsight_scheduler.policies.chosen import POLICIES, choose_policy
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.table import table_of
 from jobsight_scheduler.validator import validate

@@ -32,7 +32,7 @@ def test_without_a_limit_of_memory_they_are_counted_processors(sizes: list[float
     work = canonical(lublin(600, 64, seed=5), 64)
     questions = [Question(user=f"u{job % 7}") for job in range(len(work))]
     counted = finished(Simulation(work, 64, make, questions))
-    nodes = NodeSizes(np.array(sizes), np.full(len(sizes), UNLIMITED))
+    nodes = NodeSizes(np.array(sizes), np.full(len(sizes), UNLIMITED / 2.0))  # not the machine of counted processors
     free = [(1e9,)] * len(work)
     shared = finished(SharedSimulation(work, nodes, make, questions, free, np.full(len(work), np.nan)))
     assert shared.start_s.tolist() == counted.start_s.tolist()

@@ -9,14 +9,9 @@ import pytest
 from numpy.typing import NDArray
 
 from jobsight_predictor.question import Question
-from jobsight_scheduler.policies import (
-    POLICIES,
-    ChosenPolicy,
-    QueueTooLongError,
-    block_queue,
-    choose_policy,
-    conservative,
-)
+from jobsight_scheduler.policies import block_queue, conservative
+from jobsight_scheduler.policies.base import QueueTooLongError
+from jobsight_scheduler.policies.chosen import POLICIES, choose_policy
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.table import table_of
 from jobsight_scheduler.validator import validate
@@ -27,9 +22,8 @@ CASES = [
     *((policy, None) for policy in POLICIES),
     *(("easy++", predictor) for predictor in ("locality", "exponential", "jobsight")),
     ("sjf", "jobsight"),
-    *((policy, f"{predictor} again") for policy in ("easy++", "sjf") for predictor in ("last-two", "jobsight")),
 ]
-"""Policy and predictor, "again" where it asks again."""
+"""Policy and predictor."""
 
 
 def workload(seed: int, jobs: int = 300) -> Workload:
@@ -50,14 +44,8 @@ def questions(jobs: Workload) -> list[Question]:
     ]
 
 
-def chosen(policy: str, predictor: str | None) -> ChosenPolicy:
-    if predictor is not None and predictor.endswith(" again"):
-        return choose_policy(policy, predictor.removesuffix(" again")).asking_again()
-    return choose_policy(policy, predictor)
-
-
 def simulation(jobs: Workload, policy: str, predictor: str | None = None) -> Simulation:
-    return Simulation(jobs, CAPACITY, chosen(policy, predictor).make, questions(jobs))
+    return Simulation(jobs, CAPACITY, choose_policy(policy, predictor).make, questions(jobs))
 
 
 def finished(jobs: Workload, policy: str, predictor: str | None = None) -> NDArray[np.float64]:
@@ -70,7 +58,7 @@ def finished(jobs: Workload, policy: str, predictor: str | None = None) -> NDArr
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("policy", "predictor"), CASES)
 def test_every_schedule_keeps_the_rules_and_every_job_runs_once(policy: str, predictor: str | None) -> None:
-    rules = chosen(policy, predictor).rules
+    rules = choose_policy(policy, predictor).rules
     for seed in range(12):
         jobs = workload(seed)
         starts = finished(jobs, policy, predictor)
@@ -78,19 +66,17 @@ def test_every_schedule_keeps_the_rules_and_every_job_runs_once(policy: str, pre
         assert validate(table, CAPACITY, rules) == []
 
 
-@pytest.mark.parametrize(("policy", "predictor"), [("easy", None), ("easy++", None), ("easy++", "last-two again")])
-def test_many_blocks_of_waiting_jobs_change_nothing(
-    monkeypatch: pytest.MonkeyPatch, policy: str, predictor: str | None
-) -> None:
+@pytest.mark.parametrize("policy", ["easy", "easy++"])
+def test_many_blocks_of_waiting_jobs_change_nothing(monkeypatch: pytest.MonkeyPatch, policy: str) -> None:
     crowds = [workload(seed, 250) for seed in range(8)]
     for jobs in crowds[:4]:
         jobs.submit_s[:] = 0.0
-    plain = [finished(jobs, policy, predictor) for jobs in crowds]
+    plain = [finished(jobs, policy) for jobs in crowds]
     for block, classes in ((1, 128), (3, 4)):
         monkeypatch.setattr(block_queue, "BLOCK", block)
         monkeypatch.setattr(block_queue, "CLASSES", classes)
         for jobs, expected in zip(crowds, plain, strict=True):
-            np.testing.assert_array_equal(finished(jobs, policy, predictor), expected)
+            np.testing.assert_array_equal(finished(jobs, policy), expected)
 
 
 def test_conservative_backfilling_of_an_endless_queue_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

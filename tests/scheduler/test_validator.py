@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from jobsight_scheduler.policies import choose_policy
+from jobsight_scheduler.policies.chosen import choose_policy
 from jobsight_scheduler.table import JobTable, table_of
 from jobsight_scheduler.validator import validate
 from jobsight_scheduler.validator.promises import check_room_is_used

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 from jobsight_predictor.question import Question
-from jobsight_scheduler.prediction import AskedAgain, Predictor, Stated
+from jobsight_scheduler.prediction import Predictor, Stated
 
 from .communication import SyntheticWorkload
 
@@ -23,20 +23,16 @@ class ApplicationMeans(Predictor):
     """
 
     def __init__(self, questions: Sequence[Question]) -> None:
-        self._questions = questions
-        self._sums: dict[Hashable, tuple[int, float]] = {}
+        self._keys = [(question.user, question.application) for question in questions]
+        self._sums: dict[tuple[str | None, str | None], tuple[int, float]] = {}
 
     def forecast(self, job: int) -> float | None:
-        count, total = self._sums.get(self.alike(job), (0, 0.0))
+        count, total = self._sums.get(self._keys[job], (0, 0.0))
         return total / count if count else None
 
-    def alike(self, job: int) -> Hashable:
-        question = self._questions[job]
-        return question.user, question.application
-
     def learn(self, job: int, value: float) -> None:
-        count, total = self._sums.get(self.alike(job), (0, 0.0))
-        self._sums[self.alike(job)] = count + 1, total + value
+        count, total = self._sums.get(self._keys[job], (0, 0.0))
+        self._sums[self._keys[job]] = count + 1, total + value
 
 
 class BandwidthSource:
@@ -47,23 +43,17 @@ class BandwidthSource:
     """
 
     def __init__(self, predictor: Predictor, stated_bps: Sequence[float]) -> None:
-        self._predictor = AskedAgain(predictor)
+        self._predictor = predictor
         self._stated_bps = stated_bps
 
     def expected(self, job: int) -> float:
         """Return the expected bandwidth of the job, submitted now."""
-        return self._or_stated(job, self._predictor.forecast(job))
-
-    def again(self, job: int) -> float:
-        """Return the expected bandwidth, as of now, of a waiting job."""
-        return self._or_stated(job, self._predictor.again(job))
+        forecast = self._predictor.forecast(job)
+        return self._stated_bps[job] if forecast is None else forecast
 
     def learn(self, job: int, peak_bps: float) -> None:
         """Learn from an ended job; ``peak_bps`` is per processor, in the best interval of its life."""
         self._predictor.learn(job, peak_bps)
-
-    def _or_stated(self, job: int, forecast: float | None) -> float:
-        return self._stated_bps[job] if forecast is None else forecast
 
 
 def bandwidth_source(name: str, jobs: SyntheticWorkload, constant_bps: float = CONSTANT_BPS) -> BandwidthSource:

@@ -33,8 +33,7 @@ WAYS = (
     ("application means", "aware", "application-means", 0.0),
     ("the truth", "aware", "oracle", 0.0),
 )
-AGAIN = ("application means, again", "aware", "application-means", 0.0)
-"""Name, placement, source of bandwidths, and the constant in bit/s. ``AGAIN`` repeats the forecast while jobs wait."""
+"""Name, placement, source of bandwidths, and the constant in bit/s."""
 
 
 def variation(questions: Sequence[Question], bandwidth_bps: Floats, busy: Floats) -> dict[str, float | None]:
@@ -64,21 +63,18 @@ def variation(questions: Sequence[Question], bandwidth_bps: Floats, busy: Floats
     }
 
 
-def compared(
-    jobs: SyntheticWorkload, clusters: Clusters, done: Callable[[], None], *, ask_again: bool = False
-) -> list[dict[str, Any]]:
+def compared(jobs: SyntheticWorkload, clusters: Clusters, done: Callable[[], None]) -> list[dict[str, Any]]:
     """Return a row for each placement: ``turnaround_percent`` compared with ``none``, mean and 95 % interval over
     consecutive parts of the log, ``saturated`` link time and the share of jobs ``spread``. ``done`` is called after
     each.
 
-    Keeps the constant with the least turnaround. ``ask_again`` adds ``AGAIN``.
+    Keeps the constant with the least turnaround.
     """
     parts = np.array_split(np.arange(len(jobs.work.jobs)), min(PARTS, len(jobs.work.jobs)))
     none, rows, constants = np.ones(len(parts)), list[dict[str, Any]](), list[dict[str, Any]]()
-    for way in (*WAYS, AGAIN) if ask_again else WAYS:
-        name, placement, bandwidth, rate = way
+    for name, placement, bandwidth, rate in WAYS:
         source = bandwidth_source(bandwidth, jobs, constant_bps=rate)
-        make = partial(Scheduler, placement=PLACEMENTS[placement], bandwidth=source, ask_again=way == AGAIN)
+        make = partial(Scheduler, placement=PLACEMENTS[placement], bandwidth=source)
         simulation = CoSimulation(jobs.work, clusters, make)
         simulation.advance(2 * len(jobs.work.jobs))
         table = job_table(simulation)

@@ -67,7 +67,8 @@ class CoSimulation:
         self._share: list[float] = work.share.tolist()
         self._starts = [NEVER] * len(jobs)
         self._end_s = [NEVER] * len(jobs)
-        self._allocations: list[Allocation] = [()] * len(jobs)
+        self.allocations: list[Allocation] = [()] * len(jobs)
+        """Clusters and processors of each job; empty if it has not started."""
         self._order: list[int] = []  # jobs in the order of their starts
         self._flows: dict[int, Flow] = {}  # by position in that order
         self._ends: list[tuple[float, int, int]] = [(NEVER, -1, 0)]  # (end, place in order, version of the flow or 0)
@@ -91,11 +92,6 @@ class CoSimulation:
     def end_s(self) -> NDArray[np.float64]:
         """End of each job, shape (jobs,); infinite if it has not ended."""
         return np.array(self._end_s)
-
-    @property
-    def allocations(self) -> Sequence[Allocation]:
-        """Clusters and processors of each job; empty if it has not started."""
-        return self._allocations
 
     def advance(self, events: int) -> bool:
         """Handle the next ``events`` events, or as many as there are; return ``done``."""
@@ -123,7 +119,7 @@ class CoSimulation:
             place = len(self._order)
             self._order.append(job)
             self._starts[job] = now
-            self._allocations[job] = allocation
+            self.allocations[job] = allocation
             wanted = demand(allocation, self._bandwidth[job])
             if wanted:
                 self._flows[place] = Flow(wanted, self._share[job], self._run[job], now)

@@ -3,9 +3,13 @@
 A job larger than any cluster is always spread. Its booking is at most the capacity of empty links, or it would wait for
 ever.
 
-The head of the queue has a reservation: the first time at which, by requested times, it can be placed, and the links
-booked by then. A later job starts now if it can be placed and should end by that time, or if the head could still be
-placed beside it then. With one cluster this is EASY.
+A placement that asks for bandwidths comes second: jobs first start as if none were spread, and then the rest of the
+queue is spread over the processors on which no waiting job could start otherwise. At its turn, a spread job would take
+them from many narrow ones, to save the wait of one.
+
+The head of the queue has a reservation: the first time at which, by requested times, it can be placed, on one cluster
+if the placement comes second, and the links booked by then. A later job starts now if it can be placed and should end
+by that time, or if the head could still be placed beside it then. With one cluster this is EASY.
 
 Requested times are not stretched: the slowdown of a spread job depends on future jobs, and any safe bound would make a
 reservation useless. No job is killed for being slowed down. When a job exceeds its expected time, the expectation is
@@ -22,17 +26,13 @@ from math import nextafter
 
 from .bandwidth_sources import BandwidthSource
 from .clusters import Allocation, Clusters, LinkDemand, demand
-from .placement import SpreadPlacement, naive
+from .placement import PlacementPolicy, SpreadPlacement, naive, none
 
 LOOK_AHEAD = 500
 """Waiting jobs considered for backfilling, so that endless queues take reasonable time."""
 
 THETA = 0.8
 """Default bookable share of an uplink, since forecasts are more often too low than too high."""
-
-LONG = 3.0
-"""A job that requests more than this many times the mean request so far is not spread: it would keep links and
-processors of several clusters from many jobs, and the wait it avoids is that of one."""
 
 WHOLE = 0.999
 """Largest booking of one job, as a share of empty links; below 1 because bookings are rounded."""
@@ -54,8 +54,7 @@ class ClusterRequests:
 class Scheduler:
     """Decides at submissions and ends which jobs start, and where.
 
-    ``theta`` is the bookable share of each uplink. With ``ask_again`` it uses the expected bandwidth of waiting jobs as
-    of now, not as of their submission; a running job keeps its booking.
+    ``theta`` is the bookable share of each uplink.
     """
 
     def __init__(
@@ -64,16 +63,13 @@ class Scheduler:
         placement: SpreadPlacement,
         bandwidth: BandwidthSource,
         theta: float = THETA,
-        *,
-        ask_again: bool = False,
     ) -> None:
         self.bandwidth = bandwidth
         self._placement = placement
-        self._ask_again = ask_again and placement.asks
         self._clusters = requests.clusters
-        # Jobs of more processors may be spread; if the placement spreads none, they have to be.
-        self._spread_above = 0 if placement.spreads else requests.clusters.largest
-        self._has_spread = max(requests.processors, default=0) > self._spread_above
+        self._first = none if placement.asks else placement.place
+        self._wide = placement.place if placement.spreads else naive  # for jobs larger than any cluster
+        self._has_wide = max(requests.processors, default=0) > requests.clusters.largest
         self._processors = requests.processors
         self._estimate_s = requests.estimate_s
         self.free = list(requests.clusters.processors)
@@ -81,8 +77,7 @@ class Scheduler:
         self._spare_bps = [theta * capacity for capacity in self._uplink_bps]
         self._front: list[int] = []  # the first of the queue, in order
         self._back: deque[int] = deque()
-        self._bandwidth_bps: dict[int, float] = {}  # booked, of jobs that have not ended; infinite: not to be spread
-        self._requested_s, self._submitted = 0.0, 0  # of all jobs so far
+        self._bandwidth_bps: dict[int, float] = {}  # booked, of jobs that have not ended
         self._allocations: dict[int, tuple[float, Allocation, LinkDemand]] = {}  # start, where, booked
         self._expected: list[tuple[float, int]] = []  # (end, job), sorted
         self._ends: dict[int, float] = {}
@@ -93,8 +88,6 @@ class Scheduler:
 
     def submitted(self, now: float, job: int) -> Sequence[SpreadStart]:
         """Take in a submission; return the jobs that start now, in the order of the decision."""
-        self._requested_s += self._estimate_s[job]
-        self._submitted += 1
         self._bandwidth_bps[job] = self._booked(job, self.bandwidth.expected(job)) if self._placement.asks else 0.0
         front = self._front
         if self._back or len(front) >= LOOK_AHEAD:
@@ -104,7 +97,7 @@ class Scheduler:
         if len(front) == 1 or self._shadow_s <= now:
             return self._pass(now)
         # Nothing has become free since the others were considered: only the new job may start.
-        return self._fill(now, len(front) - 1)
+        return self._fill(now, len(front) - 1, self._placement.place)
 
     def ended(self, now: float, job: int, peak_bps: float) -> Sequence[SpreadStart]:
         """Take in an end, with the job's ``peak_bps`` per processor; return the jobs that start now."""
@@ -130,51 +123,46 @@ class Scheduler:
     def _pass(self, now: float) -> list[SpreadStart]:
         begun: list[SpreadStart] = []
         front = self._front
-        self._update(front)
-        while front and (allocation := self._where(front[0], self.free, self._spare_bps)) is not None:
+        while front:
+            allocation = self._where(front[0], self._first, self.free, self._spare_bps)
+            if allocation is None:
+                self._reserve(now)
+                begun += self._fill(now, 1, self._first)
+                if self._first is self._placement.place:
+                    break
+                allocation = self._where(front[0], self._placement.place, self.free, self._spare_bps)
+            if allocation is None:
+                begun += self._fill(now, 1, self._placement.place)
+                break
             begun.append((front[0], allocation))
             self._start(now, front.pop(0), allocation)
             if self._back:
                 front.append(self._back.popleft())
-                self._update(front[-1:])
-        if not front:
-            return begun
-        self._reserve(now)
-        begun += self._fill(now, 1)
         while self._back and len(front) < LOOK_AHEAD:
             front.append(self._back.popleft())
         return begun
 
-    def _update(self, jobs: Sequence[int]) -> None:
-        """Repeat the forecasts of waiting ``jobs``, about to be considered."""
-        if self._ask_again:
-            for job in jobs:
-                self._bandwidth_bps[job] = self._booked(job, self.bandwidth.again(job))
-
     def _booked(self, job: int, expected: float) -> float:
-        """Return the expected bandwidth; of a job that must be spread, no more than empty links carry; of a long one,
-        infinity.
-        """
+        """Return the expected bandwidth; of a job that must be spread, no more than empty links carry."""
         processors = self._processors[job]
         if processors <= self._clusters.largest:
-            is_long = self._estimate_s[job] * self._submitted > LONG * self._requested_s
-            return NEVER if is_long else expected
+            return expected
         emptiest = naive(processors, 0.0, self._clusters.processors, ())
         carried = [self._theta * self._uplink_bps[link] / rate for link, rate in demand(emptiest or (), 1.0)]
         return min(expected, WHOLE * min(carried))
 
-    def _where(self, job: int, free: Sequence[int], spare_bps: Sequence[float]) -> Allocation | None:
+    def _where(self, job: int, place: PlacementPolicy, free: list[int], spare: list[float]) -> Allocation | None:
         need = self._processors[job]
-        place = naive if need > self._spread_above > 0 else self._placement.place
-        return place(need, self._bandwidth_bps[job], free, spare_bps)
+        chosen = self._wide if need > self._clusters.largest else place
+        return chosen(need, self._bandwidth_bps[job], free, spare)
 
-    def _fill(self, now: float, first: int) -> list[SpreadStart]:
+    def _fill(self, now: float, first: int, place: PlacementPolicy) -> list[SpreadStart]:
         """Start jobs that may jump ahead of the head, from position ``first`` of the queue on."""
         processors, estimate, bandwidth = self._processors, self._estimate_s, self._bandwidth_bps
         front, shadow = self._front, self._shadow_s
         begun: list[SpreadStart] = []
         taken: list[int] = []
-        most = self._most()
+        most = self._most(place)
         nowhere: set[tuple[int, float]] = set()  # requests that found no place since the last start,
         in_the_way: set[tuple[int, float]] = set()  # or one until after the head is to start
         for i in range(first, len(front)):
@@ -188,7 +176,7 @@ class Scheduler:
             late = now + estimate[job] > shadow
             if alike in nowhere or (late and alike in in_the_way):
                 continue
-            allocation = self._where(job, self.free, self._spare_bps)
+            allocation = self._where(job, place, self.free, self._spare_bps)
             if allocation is None:
                 nowhere.add(alike)
             elif late and not self._beside(front[0], job, allocation):
@@ -197,16 +185,16 @@ class Scheduler:
                 begun.append((job, allocation))
                 taken.append(i)
                 self._start(now, job, allocation)
-                most = self._most()
+                most = self._most(place)
                 nowhere.clear()
                 in_the_way.clear()
         for i in reversed(taken):
             del front[i]
         return begun
 
-    def _most(self) -> int:
+    def _most(self, place: PlacementPolicy) -> int:
         """Return the most processors for a job now."""
-        return sum(self.free) if self._has_spread else max(self.free)
+        return max(self.free) if place is none and not self._has_wide else sum(self.free)
 
     def _beside(self, head: int, job: int, allocation: Allocation) -> bool:
         """Return whether the head fits beside the job at its reserved time; if so, update its placement."""
@@ -215,7 +203,7 @@ class Scheduler:
             free[cluster] -= count
         for link, rate in demand(allocation, self._bandwidth_bps[job]):
             spare[link] -= rate
-        if min(free) < 0 or self._where(head, free, spare) is None:
+        if min(free) < 0 or self._where(head, self._first, free, spare) is None:
             return False
         self._then_free, self._then_spare = free, spare
         return True
@@ -242,7 +230,7 @@ class Scheduler:
                 free[cluster] += count
             for link, rate in booked:
                 spare[link] += rate
-            if found > end and self._where(head, free, spare) is not None:
+            if found > end and self._where(head, self._first, free, spare) is not None:
                 found = end
         self._shadow_s = found
 

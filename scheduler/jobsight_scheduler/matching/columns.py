@@ -72,7 +72,8 @@ class ResourceColumns:
 
     def satisfied(self, node: Node) -> Flags:
         """Return which resources satisfy a predicate; read-only."""
-        return np.broadcast_to(self._truth(node).true, len(self._resources))
+        found, size = self._truth(node).true, len(self._resources)
+        return found if len(found) == size else np.broadcast_to(found, size)
 
     def numbers(self, node: Node) -> Floats:
         """Return the value of an expression for each resource; NaN where it has no finite one."""

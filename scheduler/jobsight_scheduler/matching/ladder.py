@@ -32,6 +32,8 @@ RELAXED_AT_MOST = 40_000  # columns; beyond, the relaxation has all resources of
 
 SMALL = 2_000  # columns of the largest program for HiGHS, which comes before search then
 
+_ASKED = 250  # columns, up to which HiGHS must reach greedy matching's value: it is faster, but harder to interrupt
+
 _SOLVING = 0.85  # of the deadline; the rest is for check and reasons
 
 PROVEN = 1e-6  # a value this close to its bound, as a share of it, is good enough where values have no step
@@ -201,6 +203,8 @@ class _Run:
         program, sign = self._built(), form.sign
         solve = partial(program.solve, program.costs(form), form.is_max, self._clock, until, step=form.step)
         start = program.values(self.best.placed) if is_started else None
+        if not is_started and self._size <= _ASKED:
+            program.keep(program.costs(form), self.best.value - form.constant - self._error(), np.inf)
         found = solve(start)
         placed = self._placed(program, found)
         while placed is None and found.values is not None and program.exclude(found.values):

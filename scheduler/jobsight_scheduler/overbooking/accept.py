@@ -28,23 +28,17 @@ class AcceptanceRule:
     """A rule for offers.
 
     ``rule``: conservative needs room for all of the requested time; the others sell shorter slots. ``pmax``: highest
-    probability of failure, exclusive. ``filters_machine``: refuse by the risk of node failures alone. ``guards``:
-    refuse a slot that takes a booked successor above ``pmax``. ``expects_run``: node failures during the expected run
-    time, not during all of the requested time. ``limits_machine``: ``pmax`` limits PoF, node failures included;
-    otherwise only the risk that overbooking adds.
+    probability of failure, exclusive. ``guards``: refuse a slot that takes a booked successor above ``pmax``.
+    ``expects_run``: node failures during the expected run time, not during all of the requested time.
+    ``limits_machine``: ``pmax`` limits PoF, node failures included; otherwise only the risk that overbooking adds.
     """
 
     rule: Rule = "first-fit"
     pmax: float = 0.1
     choice: Choice = "strict"
-    filters_machine: bool = False
     guards: bool = False
     expects_run: bool = False
     limits_machine: bool = True
-
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.pmax <= 1.0:
-            raise ValueError(f"P_max {self.pmax}: give a probability, 0 to 1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +77,6 @@ def decide(
         machine, offer.nodes, offer.requested_h, offer.accuracy if rule.expects_run else None
     )
     if rule.rule == "conservative":
-        if rule.filters_machine and 1.0 - available * survives >= rule.pmax:
-            return _rejected(WIDE)
         return _conservative(plan, offer, available, survives)
     risk = FastRisk(plan, now_h) if risk is None else risk
     search = _Search(plan, offer, risk, rule, available, survives, correct)

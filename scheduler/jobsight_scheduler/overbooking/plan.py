@@ -18,10 +18,8 @@ Ints = NDArray[np.int64]
 class JobOffer:
     """A job that asks for ``nodes`` processors for ``requested_h`` hours, between release and deadline (hours).
 
-    ``charge`` is earned if it succeeds, ``penalty`` paid if it was accepted and fails.
-
-    Raises:
-        ValueError: a number is out of range.
+    The deadline is after the release. ``charge`` is earned if the job succeeds, ``penalty`` paid if it was accepted and
+    fails.
     """
 
     job: int
@@ -32,15 +30,6 @@ class JobOffer:
     accuracy: RuntimeAccuracy
     charge: float
     penalty: float
-
-    def __post_init__(self) -> None:
-        if not (self.nodes > 0 and 0.0 < self.requested_h < np.inf):
-            raise ValueError(f"job {self.job}: {self.nodes} nodes for {self.requested_h} hours; give positive numbers")
-        if not (np.isfinite(self.release_h) and self.release_h < self.deadline_h < np.inf):
-            raise ValueError(
-                f"job {self.job}: released at {self.release_h} h, deadline {self.deadline_h} h; "
-                "give a deadline after the release"
-            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,10 +74,6 @@ class Policy(ABC):
     def ended(self, now: float, job: int) -> Sequence[int]:
         """Take in the end of a running job; return the jobs that start now."""
 
-    def returned(self, now: float, job: int) -> Sequence[int]:
-        """Take in the failure of a running job, now first in the queue; return the jobs that start now."""
-        raise NotImplementedError(f"{self.name} does not take back job {job}, which failed at {now}")
-
     def woken(self, now: float) -> Sequence[int]:
         """Act at ``wake_s``; return the jobs that start now."""
         raise NotImplementedError(f"{self.name} did not ask to be woken at {now}")

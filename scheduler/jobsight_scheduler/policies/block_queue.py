@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -20,29 +21,23 @@ class BlockQueue:
 
     Up to two blocks of jobs, as in real traces, it is a plain list. Beyond that a table has, for each class of needs,
     the shortest job of each block that needs as much or less, to skip blocks in which nothing fits. Removing jobs
-    leaves it too optimistic until the next search of the block. There is a table for each of ``kinds``, those of the
-    machine's ``room``.
+    leaves it too optimistic until the next search of the block.
     """
 
+    half = BLOCK
+
     def __init__(
-        self,
-        needs: Sequence[int],
-        lengths: Sequence[float],
-        key: Callable[[int], tuple[float, int]] | None = None,
-        kinds: Sequence[int] | None = None,
-        count: int = 1,
+        self, needs: Sequence[int], lengths: Sequence[float], key: Callable[[int], tuple[float, int]] | None = None
     ) -> None:
-        self._needs, self._lengths, self._key, self._kinds = needs, lengths, key, kinds
+        self._needs, self._lengths, self._key = needs, lengths, key
         self.blocks: list[list[int]] = [[]]
         distinct = sorted(set(needs))
         step = -(-len(distinct) // CLASSES) or 1
         self._class = [0]  # processors -> class of the greatest need that is not above; 0 if there is none
         for i, need in enumerate(distinct):
             self._class += [self._class[-1]] * (need - len(self._class)) + [i // step + 1]
-        self._rows = self._class[-1] + 1
-        self._shortest = np.full((count * self._rows, 1), NEVER)
+        self._shortest = np.full((self._class[-1] + 1, 1), NEVER)
         self._stale = {0}
-        self._half = BLOCK if kinds is None else BLOCK // 4
 
     def __iter__(self) -> Iterator[int]:
         for block in self.blocks:
@@ -60,8 +55,8 @@ class BlockQueue:
             blocks[i].insert(bisect_left(blocks[i], place, key=self._key), job)
         if i:
             self._enter(job, i)
-        if len(blocks[i]) > 2 * self._half:
-            blocks[i : i + 1] = [blocks[i][: self._half], blocks[i][self._half :]]
+        if len(blocks[i]) > 2 * self.half:
+            blocks[i : i + 1] = [blocks[i][: self.half], blocks[i][self.half :]]
             self._shortest = np.insert(self._shortest, i, -NEVER, axis=1)
             self._shortest[:, i + 1] = -NEVER
             self._stale = {k + (k > i) for k in self._stale} | {i, i + 1}
@@ -75,13 +70,6 @@ class BlockQueue:
     def remove(self, job: int) -> None:
         """Take out ``job``, from a queue with a key."""
         self.take(self._block_of(self._place(job)), [job])
-
-    def touch(self, job: int) -> None:
-        """Move ``job`` to its new kind, in a queue with a key."""
-        if len(self.blocks) > 1:
-            i = self._block_of(self._place(job))
-            self._enter(job, i)
-            self._stale.add(i)
 
     def take(self, i: int, jobs: Iterable[int]) -> bool:
         """Take ``jobs`` out of block ``i``; return whether the block is gone, and its number another's."""
@@ -98,18 +86,13 @@ class BlockQueue:
         if i == 0:
             return 0
         until, last = machine.shadow_s, len(self._class) - 1
-        hope = np.zeros(len(self.blocks) - i, dtype=bool)
-        rows = []
-        for kind, (free, spare) in enumerate(machine.room()):
-            within = kind * self._rows + self._class[min(free, last)]
-            beyond = kind * self._rows + self._class[min(free, spare, last)]
-            rows.append((within, beyond))
-            hope |= (now + self._shortest[within, i:] <= until) | (self._shortest[beyond, i:] < NEVER)
+        free, spare = machine.room()
+        within, beyond = self._class[min(free, last)], self._class[min(free, spare, last)]
+        hope = (now + self._shortest[within, i:] <= until) | (self._shortest[beyond, i:] < NEVER)
         for k in (np.flatnonzero(hope) + i).tolist():
-            if k not in self._stale:
-                return int(k)
-            column = self._refresh(k)
-            if any(now + column[within] <= until or column[beyond] < NEVER for within, beyond in rows):
+            if k in self._stale:
+                self._refresh(k)
+            if now + self._shortest[within, k] <= until or self._shortest[beyond, k] < NEVER:
                 return int(k)
         return -1
 
@@ -120,8 +103,7 @@ class BlockQueue:
 
     def _enter(self, job: int, i: int) -> None:
         """Note that ``job`` is in block ``i``."""
-        kind = 0 if self._kinds is None else self._kinds[job]
-        column = self._shortest[kind * self._rows + self._class[self._needs[job]] : (kind + 1) * self._rows, i]
+        column = self._shortest[self._class[self._needs[job]] :, i]
         np.minimum(column, self._lengths[job], out=column)
 
     def _block_of(self, place: tuple[float, int]) -> int:
@@ -130,21 +112,15 @@ class BlockQueue:
             return 0
         return max(0, bisect_right(blocks, place, key=lambda block: key(block[0])) - 1)
 
-    def _refresh(self, i: int) -> list[float]:
-        classes, needs, lengths, kinds, rows = self._class, self._needs, self._lengths, self._kinds, self._rows
+    def _refresh(self, i: int) -> None:
+        classes, needs, lengths = self._class, self._needs, self._lengths
         column = [NEVER] * len(self._shortest)
         for job in self.blocks[i]:
-            row = classes[needs[job]] if kinds is None else classes[needs[job]] + kinds[job] * rows
+            row = classes[needs[job]]
             if lengths[job] < column[row]:
                 column[row] = lengths[job]
-        shortest = NEVER
-        for row, length in enumerate(column):
-            if length < shortest or not row % rows:
-                shortest = length
-            column[row] = shortest
-        self._shortest[:, i] = column
+        self._shortest[:, i] = list(accumulate(column, min))
         self._stale.discard(i)
-        return column
 
     def _tidy(self, i: int) -> bool:
         if self.blocks[i] or len(self.blocks) == 1:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Self
+from dataclasses import asdict, dataclass
 
 from jobsight_scheduler.policies.base import JobRequests, Policy
 from jobsight_scheduler.policies.conservative import Conservative
@@ -30,9 +29,8 @@ class PolicyEntry:
     """``make(requests)``, or ``make(requests, predictor)`` if run times are predicted.
 
     Every schedule keeps ``rules``, and those without a predictor ``request_rules`` as well; all keep capacity and the
-    jobs' own times. ``default_predictor`` applies if no other is named. ``asks_again``: ``make(requests, predictor,
-    ask_again=True)`` uses forecasts as of now while jobs wait. ``needs_questions``: it needs a job's user or other
-    fields even without a predictor.
+    jobs' own times. ``default_predictor`` applies if no other is named. ``needs_questions``: it needs a job's
+    user or other fields even without a predictor.
     """
 
     make: Callable[..., Policy]
@@ -41,7 +39,6 @@ class PolicyEntry:
     takes_predictor: bool = False
     default_predictor: str | None = None
     needs_questions: bool = False
-    asks_again: bool = False
 
     @property
     def has_weights(self) -> bool:
@@ -51,15 +48,11 @@ class PolicyEntry:
 
 POLICIES: dict[str, PolicyEntry] = {
     "fcfs": PolicyEntry(Fcfs, rules=(check_order, check_head_waits_for_room)),
-    "sjf": PolicyEntry(Sjf, request_rules=(check_shortest_first,), takes_predictor=True, asks_again=True),
+    "sjf": PolicyEntry(Sjf, request_rules=(check_shortest_first,), takes_predictor=True),
     "easy": PolicyEntry(Easy, rules=(check_head_waits_for_room, check_reservation)),
     # No promised starts: predictions are corrected.
     "easy++": PolicyEntry(
-        EasyPlus,
-        rules=(check_head_waits_for_room,),
-        takes_predictor=True,
-        default_predictor="last-two",
-        asks_again=True,
+        EasyPlus, rules=(check_head_waits_for_room,), takes_predictor=True, default_predictor="last-two"
     ),
     "conservative": PolicyEntry(Conservative, rules=(check_promises,)),
     # No promised starts: priorities change while jobs wait.
@@ -69,33 +62,12 @@ POLICIES: dict[str, PolicyEntry] = {
 
 @dataclass(frozen=True, slots=True)
 class ChosenPolicy:
-    """A policy with its predictor, None if it uses requested times, and its weights, None if it has none.
-
-    ``ask_again``: it uses forecasts of waiting jobs as of now, not as of their submission.
-    """
+    """A policy with its predictor, None if it uses requested times, and its weights, None if it has none."""
 
     name: str
     predictor: str | None
     entry: PolicyEntry
     weights: PriorityWeights | None = None
-    ask_again: bool = False
-
-    def asking_again(self) -> Self:
-        """Return the same policy with ``ask_again``.
-
-        Raises:
-            ValueError: it uses no forecasts, or decides itself when to repeat them.
-        """
-        if not self.entry.asks_again:
-            can = " and ".join(name for name, entry in POLICIES.items() if entry.asks_again)
-            own = self.entry.takes_predictor
-            reason = "decides itself when to call again() of its predictor" if own else "asks for no forecasts"
-            raise ValueError(f"{self.name} {reason}; {can} can be made to ask again")
-        if self.predictor is None:
-            raise ValueError(
-                f"{self.name} asks for no forecasts without a predictor: name one of {', '.join(PREDICTORS)}"
-            )
-        return replace(self, ask_again=True)
 
     def make(self, requests: JobRequests) -> Policy:
         """Return the policy for these jobs."""
@@ -103,8 +75,7 @@ class ChosenPolicy:
             return self.entry.make(requests, self.weights)
         if self.predictor is None:
             return self.entry.make(requests)
-        predictor = PREDICTORS[self.predictor](requests.questions)
-        return self.entry.make(requests, predictor, **({"ask_again": True} if self.ask_again else {}))
+        return self.entry.make(requests, PREDICTORS[self.predictor](requests.questions))
 
     @property
     def rules(self) -> tuple[Check, ...]:
@@ -120,8 +91,6 @@ class ChosenPolicy:
     def settings(self) -> Mapping[str, object]:
         """Everything else that determines its schedule, besides the jobs and the machine, as JSON values."""
         found: dict[str, object] = {"policy": self.name, "predictor": self.predictor}
-        if self.ask_again:
-            found["ask_again"] = True
         return found if self.weights is None else found | {"priority": asdict(self.weights)}
 
 

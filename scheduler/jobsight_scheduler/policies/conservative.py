@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from .base import NEVER, JobRequests, Policy, QueueTooLongError
@@ -14,8 +14,7 @@ LONGEST_QUEUE = 20_000
 
 class Conservative(Policy):
     """A job gets the earliest time slot at its submission. After each end, the waiting jobs move in order to the
-    earliest slot that all other reservations leave; a job that now needs another kind of room moves even if its slot is
-    then later.
+    earliest slot that all other reservations leave.
 
     New openings lie before ``open_until_s``: the latest end freed since all jobs were last considered.
     """
@@ -33,8 +32,6 @@ class Conservative(Policy):
 
     def submitted(self, now: float, job: int) -> Sequence[int]:
         self.plan.forget(now)
-        if self.machine.learns:
-            self.machine.arrive(job)
         start, where = self.plan.book(now, job)
         if start == now:
             self._begin(now, job, where)
@@ -49,33 +46,10 @@ class Conservative(Policy):
 
     def ended(self, now: float, job: int) -> Sequence[int]:
         opened = self._leave(now, job)
-        changed = set(self.machine.learned(job)) if self.machine.learns else ()
-        if (opened <= now and not changed) or not self.queue:
+        if opened <= now or not self.queue:
             self.open_until_s = -1.0
             return ()
-        return self._compress(now, opened, changed)
-
-    def returned(self, now: float, job: int) -> Sequence[int]:
-        """Give the job the first time slot, and all others new ones."""
-        self._leave(now, job)
-        self.machine.learned(job)
-        for other, (start, _, where) in self.queue.items():
-            self.plan.give(start, start + self.estimate_s[other], where)
-        waiting = [job, *self.queue]
-        self.queue.clear()
-        self.agenda.clear()
-        self.machine.arrive(job)
-        self.open_until_s = -1.0
-        begun = []
-        for other in waiting:
-            start, where = self.plan.book(now, other)
-            if start == now:
-                self._begin(now, other, where)
-                begun.append(other)
-            else:
-                self._reserve(other, start, where)
-        self._next_wake()
-        return begun
+        return self._compress(now, opened)
 
     def woken(self, now: float) -> Sequence[int]:
         begun = []
@@ -109,12 +83,12 @@ class Conservative(Policy):
     def _next_wake(self) -> None:
         self.wake_s = self.agenda[0][0] if self.agenda else NEVER
 
-    def _compress(self, now: float, opened: float, changed: Iterable[int]) -> list[int]:
+    def _compress(self, now: float, opened: float) -> list[int]:
         move, queue, estimate = self.plan.move, self.queue, self.estimate_s
         begun: list[int] = []
         moved_until = -1.0
         for job, (old, number, where) in list(queue.items()):
-            moved = move(now, job, old, where, opened, job in changed)
+            moved = move(now, job, old, where, opened)
             if moved is None:
                 continue
             if moved != (old, where):

@@ -22,17 +22,10 @@ class Easy(Policy):
 
     def __init__(self, requests: JobRequests) -> None:
         super().__init__(requests)
-        machine = self.machine
-        self.learns = machine.learns
-        key = self._place if machine.learns else None
-        self.queue = BlockQueue(self.processors, self.estimate_s, key, machine.kinds, len(machine.room()))
-        self.returns: dict[int, int] = {}  # job -> number of its last return; the latest is first in the queue
-        self.count = 0
+        self.queue = BlockQueue(self.processors, self.estimate_s)
 
     def submitted(self, now: float, job: int) -> Sequence[int]:
         machine, queue = self.machine, self.queue
-        if self.learns:
-            machine.arrive(job)
         expected = machine.expected
         if expected and expected[0][0] <= now:
             machine.expire(now)
@@ -53,25 +46,8 @@ class Easy(Policy):
         return (job,)
 
     def ended(self, now: float, job: int) -> Sequence[int]:
-        machine = self.machine
-        machine.end(now, job)
-        if self.learns:
-            for other in machine.learned(job):
-                self.queue.touch(other)
-        return self._pass(now) if self.queue.blocks[0] else ()
-
-    def returned(self, now: float, job: int) -> Sequence[int]:
         self.machine.end(now, job)
-        for other in self.machine.learned(job):
-            self.queue.touch(other)
-        self.machine.arrive(job)
-        self.count += 1
-        self.returns[job] = self.count
-        self.queue.add(job)
-        return self._pass(now)
-
-    def _place(self, job: int) -> tuple[float, int]:
-        return -float(self.returns.get(job, 0)), job
+        return self._pass(now) if self.queue.blocks[0] else ()
 
     def _pass(self, now: float) -> list[int]:
         machine, queue = self.machine, self.queue

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import ClassVar
 
-from jobsight_scheduler.prediction import AskedAgain, Predictor, expected_run_s
+from jobsight_scheduler.prediction import Predictor, expected_run_s
 
 from .base import NEVER, JobRequests
 from .block_queue import BlockQueue
@@ -28,17 +28,13 @@ class EasyPlus(Easy):
     A job that outruns its prediction is expected to end at its first prediction plus the next of the published
     increments, its request at most. A correction precedes anything else at that instant, moves no job by itself, and
     leaves out jobs that end then. It may move the reservation of the head, which is no promise, unlike EASY's.
-
-    With ``ask_again``, not as published, a scheduling pass uses forecasts of waiting jobs as of now, and a job keeps
-    that of its start.
     """
 
     name: ClassVar[str] = "easy++"
 
-    def __init__(self, requests: JobRequests, run_times: Predictor, *, ask_again: bool = False) -> None:
+    def __init__(self, requests: JobRequests, run_times: Predictor) -> None:
         super().__init__(requests)
-        self.run_times = AskedAgain(run_times)
-        self.ask_again = ask_again
+        self.run_times = run_times
         self.predicted_s = self.machine.estimate_s = list(requests.estimate_s)
         self.order: deque[int] = deque()  # by submission; backfilled jobs are skipped
         self.backfilled: set[int] = set()
@@ -99,13 +95,9 @@ class EasyPlus(Easy):
         while (head := self._head()) is not None and (where := machine.find_first(head)) is not None:
             begun.append(self.order.popleft())
             self.queue.remove(head)
-            if self.ask_again:
-                self.predicted_s[head] = self._as_of_now(head)
             machine.start(now, head, where)
         machine.shadow_s = UNKNOWN
         if head is not None and machine.free:
-            if self.ask_again:
-                self._update()
             machine.reserve(head)
             filled = self._fill(now)
             self.backfilled.update(filled)
@@ -115,16 +107,3 @@ class EasyPlus(Easy):
             self._watch(job, self.predicted_s[job])
         self._next_wake()
         return begun
-
-    def _as_of_now(self, job: int) -> float:
-        return expected_run_s(self.run_times.again(job), self.estimate_s[job])
-
-    def _update(self) -> None:
-        """Repeat the forecasts of the jobs that would fit now; those of others make no difference in this pass."""
-        free, need, predicted_s, queue = self.machine.free, self.processors, self.predicted_s, self.queue
-        current = [(job, self._as_of_now(job)) for job in queue if need[job] <= free]
-        for job, expected in current:
-            if expected != predicted_s[job]:
-                queue.remove(job)
-                predicted_s[job] = expected
-                queue.add(job)

@@ -33,7 +33,3 @@ class Fcfs(Policy):
             begun.append(queue.popleft())
             machine.take(begun[-1], where)
         return begun
-
-    def returned(self, now: float, job: int) -> Sequence[int]:
-        self.queue.appendleft(job)
-        return self.ended(now, job)

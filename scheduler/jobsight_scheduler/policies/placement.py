@@ -28,11 +28,9 @@ class Plan(ABC, Generic[Where, Step]):
         """Return the earliest time slot for a job, from ``now`` on."""
 
     @abstractmethod
-    def move(
-        self, now: float, job: int, old: float, where: Where, opened: float, must: bool
-    ) -> tuple[float, Where] | None:
+    def move(self, now: float, job: int, old: float, where: Where, opened: float) -> tuple[float, Where] | None:
         """Move a reservation to an earlier time slot that begins before ``opened``, and return it; None if there is
-        none. With ``must``, move it to its earliest slot, even a later one.
+        none.
         """
 
     @abstractmethod
@@ -78,8 +76,6 @@ class Plan(ABC, Generic[Where, Step]):
 NEVER = float("inf")
 UNKNOWN = -1.0
 
-"""Place of a job, in the form of a kind of machine."""
-
 
 class Placement(ABC, Generic[Where]):
     """``free`` processors in all; ``expected`` ends of running jobs, sorted. Jobs whose estimate has run out count as
@@ -89,12 +85,6 @@ class Placement(ABC, Generic[Where]):
     """
 
     free: int
-
-    learns = False
-    """Whether a waiting job's needs are chosen when it arrives, and may change when another has ended."""
-
-    kinds: Sequence[int] | None = None
-    """By job, the entry of ``room`` that applies; None if there is one for all."""
 
     def __init__(self, processors: Sequence[int], estimate_s: Sequence[float]) -> None:
         self.processors, self.estimate_s = processors, estimate_s
@@ -127,19 +117,12 @@ class Placement(ABC, Generic[Where]):
         """Return whether the head can still start at ``shadow_s`` if the job starts there now."""
 
     @abstractmethod
-    def room(self) -> Sequence[tuple[int, int]]:
-        """Return the most processors for a job now, and for one that does not end by ``shadow_s``; by ``kinds``."""
+    def room(self) -> tuple[int, int]:
+        """Return the most processors for a job now, and for one that does not end by ``shadow_s``."""
 
     def plan(self) -> Plan[Where, Any]:
         """Return an empty plan of reservations on this machine."""
         raise NotImplementedError(f"{type(self).__name__} keeps no reservations for all waiting jobs")
-
-    def arrive(self, job: int) -> None:
-        """Take in a waiting job, if this machine ``learns``."""
-
-    def learned(self, _ended: int) -> Sequence[int]:
-        """Take in an end; return the waiting jobs that need another kind of room now, if this machine ``learns``."""
-        return ()
 
     def start(self, now: float, job: int, where: Where) -> None:
         """Start the job there; it should end when its estimate has run out."""

@@ -29,7 +29,7 @@ class FreeProcessors(Plan[int, int]):
                     return start, need
         raise ValueError(f"{need} processors are more than the machine has")
 
-    def move(self, now: float, job: int, old: float, where: int, opened: float, must: bool) -> tuple[float, int] | None:
+    def move(self, now: float, job: int, old: float, where: int, opened: float) -> tuple[float, int] | None:
         free, length = self.free, self.estimate_s[job]
         new = until = old  # from then on, the job keeps its own processors
         for i, when in enumerate(self.times):
@@ -142,5 +142,5 @@ class Processors(Placement[int]):
             self.start(now, job, processors[job])
         return found
 
-    def room(self) -> Sequence[tuple[int, int]]:
-        return ((self.free, self.spare),)
+    def room(self) -> tuple[int, int]:
+        return self.free, self.spare

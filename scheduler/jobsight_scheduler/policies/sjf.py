@@ -6,23 +6,19 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import ClassVar
 
-from jobsight_scheduler.prediction import AskedAgain, Predictor, expected_run_s
+from jobsight_scheduler.prediction import Predictor, expected_run_s
 
 from .base import JobRequests, Policy
 
 
 class Sjf(Policy):
-    """Order: expected run time (the request, or what ``run_times`` forecasts at the submission), then job number.
-
-    With ``ask_again`` the order is by forecasts as of now.
-    """
+    """Order: expected run time (the request, or what ``run_times`` forecasts at the submission), then job number."""
 
     name: ClassVar[str] = "sjf"
 
-    def __init__(self, requests: JobRequests, run_times: Predictor | None = None, *, ask_again: bool = False) -> None:
+    def __init__(self, requests: JobRequests, run_times: Predictor | None = None) -> None:
         super().__init__(requests)
-        self.run_times = None if run_times is None else AskedAgain(run_times)
-        self.ask_again = ask_again
+        self.run_times = run_times
         self.queue: list[tuple[float, int]] = []
         self.started: dict[int, float] = {}  # needed to learn run times only
 
@@ -37,9 +33,6 @@ class Sjf(Policy):
     def ended(self, now: float, job: int) -> Sequence[int]:
         if self.run_times is not None:
             self.run_times.learn(job, now - self.started.pop(job))
-            if self.ask_again:
-                again, request = self.run_times.again, self.estimate_s
-                self.queue = sorted((expected_run_s(again(other), request[other]), other) for _, other in self.queue)
         self.machine.end(now, job)
         return self._pass(now)
 

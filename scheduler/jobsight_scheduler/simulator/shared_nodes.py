@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -29,7 +29,7 @@ _CLASS = re.compile(r"(\d+)x(\d+(?:\.\d+)?)M")
 
 @dataclass(frozen=True, slots=True)
 class NodeSizes:
-    """``processors`` and ``memory_bytes`` of each node, shape (nodes,)."""
+    """``processors`` and ``memory_bytes`` of each node, shape (nodes,); whole numbers, so that sums are exact."""
 
     processors: Floats
     memory_bytes: Floats
@@ -51,11 +51,11 @@ class NodeSizes:
 
     def room(self, each: float) -> Floats:
         """Return the processors of a job with ``each`` bytes per processor that fit on each node."""
-        return np.minimum(self.processors, self.memory_bytes // each) if each else self.processors
+        return np.minimum(self.processors, np.floor(self.memory_bytes / each)) if each else self.processors
 
 
 class SharedNodes(Placement[Where]):
-    """Jobs take any processors of any nodes, and with each processor ``memory_of`` the job, in bytes.
+    """Jobs take any processors of any nodes, and with each processor ``memory_of`` the job, in whole bytes.
 
     A job goes to the node that it fills best; if none has room, to the emptiest ones.
     """
@@ -65,21 +65,30 @@ class SharedNodes(Placement[Where]):
         self.nodes = NodeSizes(nodes.processors.copy(), nodes.memory_bytes.copy())  # the free part
         self.free, self.memory_of = int(nodes.processors.sum()), memory_of
         self.where: dict[int, tuple[Ints, Floats, float]] = {}
+        # By memory and processors, until a job starts or ends: many waiting jobs are alike.
+        self._found: dict[tuple[float, int], Where | None] = {}
+        self._delaying: set[tuple[float, int]] = set()  # they would delay the head
+        self._head: int | None = None  # its reservation is still to be computed
         self._later, self._room, self._head_each, self._spare = self.nodes, nodes.processors, 0.0, 0.0
 
     def find(self, job: int) -> Where | None:
-        need = self.processors[job]
+        need, each = self.processors[job], self.memory_of[job]
         if need > self.free:
             return None
-        room = self.nodes.room(self.memory_of[job])
-        enough = np.flatnonzero(room >= need)
+        if (each, need) not in self._found:
+            self._found[each, need] = self._find(each, need)
+        return self._found[each, need]
+
+    def _find(self, each: float, need: int) -> Where | None:
+        room = self.nodes.room(each)
+        (enough,) = (room >= need).nonzero()
         if len(enough):
-            return enough[[np.argmin(room[enough])]], np.array([float(need)])
+            return enough[[room[enough].argmin()]], np.array([float(need)])
         if room.sum() < need:
             return None
-        order = np.argsort(-room, kind="stable")
-        so_far = np.cumsum(room[order])
-        last = int(np.searchsorted(so_far, need))
+        order = (-room).argsort(kind="stable")
+        so_far = room[order].cumsum()
+        last = int(so_far.searchsorted(need))
         taken = room[order[: last + 1]]
         taken[-1] -= so_far[last] - need
         return order[: last + 1], taken
@@ -91,14 +100,21 @@ class SharedNodes(Placement[Where]):
         self.nodes.memory_bytes[place] -= count * each
         self.where[job] = place, count, each
         self.free -= self.processors[job]
+        self._found.clear()
+        self._delaying.clear()
 
     def give(self, job: int) -> None:
         place, count, each = self.where.pop(job)
         self.nodes.processors[place] += count
         self.nodes.memory_bytes[place] += count * each
         self.free += self.processors[job]
+        self._found.clear()
 
     def reserve(self, head: int) -> None:
+        self._head, self.shadow_s = head, NEVER  # most passes find no room for any job, and need no more
+        self._delaying.clear()
+
+    def _reserve(self, head: int) -> None:
         need, each = self.processors[head], self.memory_of[head]
         later = NodeSizes(self.nodes.processors.copy(), self.nodes.memory_bytes.copy())
         room, shadow = later.room(each).copy(), NEVER
@@ -118,37 +134,28 @@ class SharedNodes(Placement[Where]):
         self.shadow_s, self._spare = shadow, total - need
 
     def keeps(self, now: float, job: int, where: Where) -> bool:
+        if self._head is not None:
+            self._reserve(self._head)
+            self._head = None
         if now + self.estimate_s[job] <= self.shadow_s:
             return True
         place, count = where
         later, each = self._later, self.memory_of[job]
+        if (each, self.processors[job]) in self._delaying:
+            return False
         less = NodeSizes(later.processors[place] - count, later.memory_bytes[place] - count * each)
         room = less.room(self._head_each)
         lost = float((self._room[place] - room).sum())
         if lost > self._spare:
+            self._delaying.add((each, self.processors[job]))
             return False
         self._spare -= lost
         later.processors[place], later.memory_bytes[place] = less.processors, less.memory_bytes
         self._room[place] = room
         return True
 
-    def fill(self, now: float, jobs: Iterable[int]) -> list[int]:
-        found = []
-        too_many: dict[float, int] = {}  # memory -> processors for which there was no room in this pass
-        for job in jobs:
-            need, each = self.processors[job], self.memory_of[job]
-            if need > self.free or need >= too_many.get(each, NEVER):
-                continue
-            where = self.find(job)
-            if where is None:
-                too_many[each] = need
-            elif self.keeps(now, job, where):
-                self.start(now, job, where)
-                found.append(job)
-        return found
-
-    def room(self) -> Sequence[tuple[int, int]]:
-        return ((self.free, self.free),)
+    def room(self) -> tuple[int, int]:
+        return self.free, self.free
 
 
 class SharedSimulation(Simulation):
@@ -172,8 +179,9 @@ class SharedSimulation(Simulation):
         self._most = [len(amounts) - 1 for amounts in attempts]
         self.failures = [0] * len(work)
         self._memory_of = [amounts[0] for amounts in attempts]
-        machine = SharedNodes(nodes, work, self._memory_of)
-        super().__init__(work, machine.free, make_policy, questions, machine)
+        is_limited = bool((nodes.memory_bytes < UNLIMITED).any())
+        machine = SharedNodes(nodes, work, self._memory_of) if is_limited else None
+        super().__init__(work, int(nodes.processors.sum()), make_policy, questions, machine)
         self._lasts, self._leave = self._begin, self._end
 
     def _fails(self, job: int) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_predictor.evaluation.jobs import Jobs
-from jobsight_predictor.forecasters import LARGEST
+from jobsight_predictor.forecasters.base import LARGEST
 from jobsight_predictor.question import Question
 
 from .canonical import asked_si, questions_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.forecasters import LARGEST
+from jobsight_predictor.forecasters.base import LARGEST
 from jobsight_predictor.question import Question
 from jobsight_scheduler.workload.swf import Trace
 

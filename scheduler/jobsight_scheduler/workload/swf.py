@@ -73,12 +73,20 @@ class Trace:
     @property
     def max_processors(self) -> int | None:
         """Processors of the machine, from ``MaxProcs`` in the header; None if it is missing."""
+        return self._count("MaxProcs") or None
+
+    @property
+    def begin_s(self) -> int:
+        """UTC epoch second of time 0, from ``UnixStartTime`` in the header; 0 if it is missing."""
+        return self._count("UnixStartTime")
+
+    def _count(self, wanted: str) -> int:
         for line in self.header:
             name, _, value = line.partition(":")
             count = _COUNT.match(value.strip())
-            if name.strip() == "MaxProcs" and count is not None and int(count[1][:18]) > 0:
+            if name.strip() == wanted and count is not None and int(count[1][:18]) > 0:
                 return int(count[1][:18])
-        return None
+        return 0
 
     @property
     def users(self) -> NDArray[np.str_]:

@@ -48,16 +48,17 @@ class Recorded(BandwidthSource):
 
 
 def test_jobs_are_asked_about_when_they_come_and_taught_when_they_have_ended() -> None:
-    def spread(processors: int, *_: object) -> Allocation:
-        return ((0, processors - 1), (1, 1))
+    def spread(*_: object) -> Allocation:
+        return ((0, 1), (1, 1), (2, 1))
 
     count = np.array([3, 3], dtype=np.int64)
     times = np.array([20.0, 10.0])
     jobs = Workload(np.array([1.0, 6.0]), times, times, count, np.arange(2), Counter())
     work = CommunicatingJobs(jobs, np.array([8.0, 24.0]), np.array([0.5, 1.0]))
     recorded = Recorded()
+    clusters = Clusters((2, 2, 2), (8.0, 8.0, 8.0))  # neither job fits on one
     simulation = CoSimulation(
-        work, Clusters((8, 8), (8.0, 8.0)), lambda given: Scheduler(given, SpreadPlacement(spread, asks=True), recorded)
+        work, clusters, lambda given: Scheduler(given, SpreadPlacement(spread, asks=True), recorded)
     )
     assert simulation.advance(100)
     assert recorded.given == [("asked", 0), ("asked", 1), ("taught", 0), ("taught", 1)]

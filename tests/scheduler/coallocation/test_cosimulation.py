@@ -11,15 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_papers.coallocation.sharing import SHARINGS
-from jobsight_predictor.question import Question
 from jobsight_scheduler.coallocation import scheduler as scheduler_module
-from jobsight_scheduler.coallocation.bandwidth_sources import ApplicationMeans, BandwidthSource
+from jobsight_scheduler.coallocation.bandwidth_sources import BandwidthSource
 from jobsight_scheduler.coallocation.clusters import Clusters, proportional
 from jobsight_scheduler.coallocation.communication import CommunicatingJobs
 from jobsight_scheduler.coallocation.cosimulation import CoSimulation
 from jobsight_scheduler.coallocation.placement import PLACEMENTS, SpreadPlacement, aware, naive, none
 from jobsight_scheduler.coallocation.scheduler import ClusterRequests, Scheduler
-from jobsight_scheduler.policies import choose_policy
+from jobsight_scheduler.policies.chosen import choose_policy
 from jobsight_scheduler.prediction import Stated
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.validator.spread_jobs import check
@@ -46,12 +45,10 @@ def simulate(
     sharing: str = "proportional",
     source: Callable[[], BandwidthSource] | None = None,
     theta: float = 1.0,
-    *,
-    ask_again: bool = False,
 ) -> CoSimulation:
     def make(requests: ClusterRequests) -> Scheduler:
         bandwidth = stated(work.bandwidth_bps.tolist()) if source is None else source()
-        return Scheduler(requests, PLACEMENTS[placement], bandwidth, theta, ask_again=ask_again)
+        return Scheduler(requests, PLACEMENTS[placement], bandwidth, theta)
 
     return CoSimulation(work, clusters, make, SHARINGS[sharing])
 
@@ -151,35 +148,17 @@ def test_a_job_larger_than_any_cluster_waits_for_nothing_but_its_turn(placement:
     assert found.start_s[3] == found.end_s[1]
 
 
-def test_a_waiting_job_is_spread_once_its_bandwidth_is_known() -> None:
-    """The user states ten times what jobs of the application use; links carry a tenth of that."""
-    # Of two clusters of 4, the first two jobs fill one, the next two the other; of each, one ends early and leaves two.
-    work = work_of((0, 10, 2, 1, 0.5), (0, 40, 2, 1, 0.5), (1, 10, 2, 1, 0.5), (1, 40, 2, 1, 0.5), (2, 10, 3, 1, 0.5))
-    questions = [Question(user="u", application="a")] * 5
-
-    def starts(*, ask_again: bool) -> list[float]:
-        source = BandwidthSource(ApplicationMeans(questions), [100.0] * 5)
-        clusters = Clusters((4, 4), (10.0, 10.0))
-        found: list[float] = finished(
-            simulate(work, clusters, "aware", source=lambda: source, ask_again=ask_again)
-        ).start_s.tolist()
-        return found
-
-    once, again = starts(ask_again=False), starts(ask_again=True)
-    assert once[:4] == again[:4] == [0, 0, 1, 1]
-    assert (once[4], again[4]) == (40, 11)
-
-
-def test_a_job_far_longer_than_the_jobs_before_it_is_not_spread() -> None:
-    """Four jobs of 1 s, and two of 10 s that leave one processor of each cluster, request 24 s: longer is R if
-    R > 3 (24 + R) / 7, so above 18 s.
+def test_a_job_is_spread_only_over_processors_that_no_waiting_job_could_use() -> None:
+    """At 10 s one processor of each cluster becomes free. A job of two waits for them, and behind it a job of one,
+    which ends before the first two of a single cluster are free, at 60 s.
     """
-    before = *((0, 1, 1, 1, 0.5),) * 4, *((10, 10, 3, 1, 0.5),) * 2
-    starts = [
-        finished(simulate(work_of(*before, (11, run_s, 2, 1, 0.5)), Clusters((4, 4), (1e6, 1e6)), "aware")).start_s[6]
-        for run_s in (18, 19)
-    ]
-    assert starts == [11, 20]
+    running = (0, 100, 3, 1, 0.5), (0, 10, 1, 1, 0.5), (0, 60, 3, 1, 0.5), (0, 10, 1, 1, 0.5)
+    work = work_of(*running, (1, 50, 2, 1, 0.5), (2, 20, 1, 1, 0.5))
+    starts = {
+        placement: finished(simulate(work, Clusters((4, 4), (1e6, 1e6)), placement)).start_s[4:].tolist()
+        for placement in ("none", "naive", "aware")
+    }
+    assert starts == {"none": [60, 10], "naive": [10, 60], "aware": [30, 10]}
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(sorted(PLACEMENTS)))

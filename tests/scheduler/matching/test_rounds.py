@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.make import not_none
 
 from jobsight_scheduler.matching.policies import PolicyRule
 from jobsight_scheduler.matching.problem import Capacity, Dependency, Hold, MatchJob, Problem, Resource
@@ -48,11 +49,9 @@ def test_weights_grow_by_a_fifth_a_round() -> None:
 def test_the_earliest_time_of_a_gang_is_when_enough_holds_have_ended() -> None:
     resources = (node("a", 8, ("x", 50.0, 4), ("y", 90.0, 4)), node("b", 8, ("z", 70.0, 8)))
     problem = Problem(resources, (), now_s=10.0)
-    one = earliest(problem, job("one", 4))
-    assert one is not None
+    one = not_none(earliest(problem, job("one", 4)))
     assert (one.start_s, one.resources["d"]) == (50.0, ("a",))
-    gang = earliest(problem, job("gang", 8, count=2))
-    assert gang is not None
+    gang = not_none(earliest(problem, job("gang", 8, count=2)))
     assert (gang.start_s, set(gang.resources["d"])) == (90.0, {"a", "b"})
     assert earliest(problem, job("never", 9)) is None
 
@@ -66,8 +65,8 @@ def test_a_large_job_is_reserved_and_only_what_ends_before_passes_it() -> None:
         WaitingJob(job("unknown", 1, None), 0),
     ]
     found = match_round(resources, waiting, now_s=0.0, clock=time.process_time)
-    assert found.reservation is not None
-    assert (found.reservation.job, found.reservation.start_s) == ("large", 60.0)
+    reservation = not_none(found.reservation)
+    assert (reservation.job, reservation.start_s) == ("large", 60.0)
     assert [one.job for one in found.matches] == ["short"]
     tiers = {one.job: one.tier for one in found.unmatched}
     assert tiers == {"large": "held", "long": "reserved", "unknown": "reserved"}
@@ -125,8 +124,7 @@ def test_a_job_that_nothing_could_delay_keeps_no_reservation_from_others() -> No
     licensed = MatchJob("licensed", (Dependency("l", "licence", amounts={"seats": 1.0}),), duration_s=10.0)
     waiting = [WaitingJob(licensed, 99), WaitingJob(job("large", 8), 10), WaitingJob(job("small", 1, 100.0))]
     found = match_round([node("a", 8, ("x", 60.0, 6)), seats], waiting, now_s=0.0, clock=time.process_time)
-    assert found.reservation is not None
-    assert (found.reservation.job, found.matches) == ("large", ())
+    assert (not_none(found.reservation).job, found.matches) == ("large", ())
 
 
 def measured(rng: random.Random, amount: float) -> float:

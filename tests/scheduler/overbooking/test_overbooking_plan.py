@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.make import not_none
 
 from jobsight_papers.overbooking.exact_risk import ExactRisk
 from jobsight_predictor.runtime.accuracy import BINS, GRID, RuntimeAccuracy, accuracy_of_histogram, bin_of
@@ -56,9 +57,8 @@ def test_a_tiny_plan_worked_out_by_hand() -> None:
     # killed at 13): it fails only if A takes 4 hours and C more than nine tenths of its time.
     overbooked = booked(plan, c, AcceptanceRule(pmax=0.3))
     assert place(overbooked) == (4.0, 13.0, [1])
-    assert overbooked.success is not None
     # On the grid, the jobs that run for all of their time end within its last per cent.
-    assert overbooked.success.pof == pytest.approx(0.25, abs=0.02)
+    assert not_none(overbooked.success).pof == pytest.approx(0.25, abs=0.02)
     assert decide(BookingPlan(2), c, 0.0, AcceptanceRule(pmax=0.3), SAFE).success is not None
     assert plan.place_of(3).predecessors == (1,)
 
@@ -97,8 +97,6 @@ def test_limits_by_machine_risk_alone() -> None:
         plan = BookingPlan(400)
         assert decide(plan, replace(short, nodes=widest), 0.0, rule, machine).place is not None
         assert decide(plan, replace(short, nodes=widest + 1), 0.0, rule, machine).reason == "machine risk"
-        only_filter = AcceptanceRule("conservative", pmax, filters_machine=True)
-        assert decide(plan, replace(short, nodes=widest + 1), 0.0, only_filter, machine).reason == "machine risk"
     assert decide(plan, replace(short, nodes=401), 0.0, CONSERVATIVE, machine).reason == "wider than the machine"
 
 
@@ -236,26 +234,9 @@ def test_risk_of_a_plan_agrees_with_random_draws() -> None:
     assert np.abs(fast_errors).max() < 0.08
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"nodes": 0}, "give positive numbers"),
-        ({"requested_h": float("nan")}, "give positive numbers"),
-        ({"requested_h": float("inf")}, "give positive numbers"),
-        ({"deadline_h": -1.0}, "deadline after the release"),
-        ({"release_h": float("nan")}, "deadline after the release"),
-    ],
-)
-def test_offers_that_are_none_are_refused(change: dict[str, float], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        replace(offer(1, 1, 1.0), **change)  # type: ignore[arg-type]
-
-
-def test_impossible_plans_and_rules() -> None:
+def test_impossible_plans() -> None:
     with pytest.raises(ValueError, match="give 1 to"):
         BookingPlan(10**9)
-    with pytest.raises(ValueError, match="give a probability"):
-        AcceptanceRule(pmax=float("nan"))
 
 
 def test_a_long_chain_needs_no_deep_stack() -> None:
@@ -280,11 +261,9 @@ def test_a_small_share_of_what_only_the_correction_refuses_is_accepted() -> None
     for _ in range(20):
         recalibration.learn(0.05, True, 0.0)
     raw = test(None)
-    assert raw.success is not None
     taken = [decide_corrected(test, recalibration, 0.0) for _ in range(60)]
     assert [explored for _, explored in taken] == ([False] * 19 + [True]) * 3
     assert {decision.place is None for decision, explored in taken if not explored} == {True}
     accepted = taken[19][0]
     assert accepted.place == raw.place
-    assert accepted.success is not None
-    assert accepted.success.executable < raw.success.executable  # promised as corrected
+    assert not_none(accepted.success).executable < not_none(raw.success).executable  # promised as corrected
