@@ -142,7 +142,8 @@ class CgroupReader:
             cpu_s=None if ticks is None else round(ticks / files.ticks_per_s, 6),
             anon_bytes=_plus(anon, huge),
             shmem_bytes=shmem,
-            file_bytes=_cache(file, shmem),
+            # The kernel counts shared memory as files too.
+            file_bytes=None if file is None or shmem is None else max(0, file - shmem),
             charged_bytes=_plus(_whole(self._contents(f"{memory}/{files.charged}")), uncharged),
             peak_bytes=_plus(_whole(self._contents(f"{memory}/{files.peak}")), uncharged),
         )
@@ -225,11 +226,6 @@ def _matches(
 
 def _plus(bytes_: int | None, more: int) -> int | None:
     return None if bytes_ is None else bytes_ + more
-
-
-def _cache(file: int | None, shmem: int | None) -> int | None:
-    """Return the page cache without shared memory, which the kernel counts as files too."""
-    return None if file is None or shmem is None else max(0, file - shmem)
 
 
 def _line(contents: bytes | None, label: bytes) -> int | None:

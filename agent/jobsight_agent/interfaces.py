@@ -62,7 +62,8 @@ def find_interfaces(
             name=folder.name,
             kind=_kind(folder),
             width_bits=(widths or {}).get(folder.name, kernel_width_bits()),
-            speed_bps=_speed_bps(folder),
+            # The file has megabits, -1 or an error if the speed is unknown or the link down.
+            speed_bps=megabits * 1_000_000 if 0 < (megabits := _whole(folder / "speed")) < 2**31 else None,
         )
         for folder in counted
     )
@@ -154,12 +155,6 @@ def _kind(folder: Path) -> str:
 
 def _type(folder: Path) -> int:
     return _whole(folder / "type", -1)
-
-
-def _speed_bps(folder: Path) -> int | None:
-    """Read the speed: the file has megabits, -1 or an error if the speed is unknown or the link down."""
-    megabits = _whole(folder / "speed")
-    return megabits * 1_000_000 if 0 < megabits < 2**31 else None
 
 
 def _whole(path: Path, otherwise: int = 0) -> int:

@@ -122,7 +122,7 @@ class Spool:
             if error is None:
                 (self.directory / LAST_ERROR).unlink(missing_ok=True)
             else:
-                (self.directory / LAST_ERROR).write_text(f"{error}\n", encoding="utf-8", errors="backslashreplace")
+                _write(self.directory / LAST_ERROR, f"{error}\n".encode(errors="backslashreplace"))
 
     def close_batches(self, bodies: Sequence[bytes], *, last: bool = False) -> None:
         """Close the recorded readings as these batches, numbered from ``next_sequence``; then drop the excess.

@@ -48,22 +48,12 @@ def test_each_card_is_read_in_order_and_nothing_else(tmp_path: Path) -> None:
     assert Node(tmp_path / "other").read().gpus == ()
 
 
-@pytest.mark.parametrize("wrong", ["", "\n", "N/A\n", "-1\n", "-22\n", "0x25\n", "3.5\n", "1 2\n", "9" * 30, None])
-@pytest.mark.parametrize(
-    ("file", "without"),
-    [
-        ("gpu_busy_percent", {"busy_percent": None}),
-        ("mem_info_vram_used", {"used_bytes": None}),
-        ("mem_info_vram_total", {"total_bytes": None}),
-    ],
-)
-def test_a_damaged_file_costs_its_value_alone(
-    tmp_path: Path, file: str, without: dict[str, None], wrong: str | None
-) -> None:
-    node = Node(tmp_path)
-    add_card(node, "card0", **{file: wrong})
-    reading = node.read()
-    assert (reading.gpus, reading.missed) == ((replace(WHOLE, **without),), ("gpu",))
+WRONG = ("", "\n", "N/A\n", "-1\n", "-22\n", "0x25\n", "3.5\n", "1 2\n", "9" * 30, None)
+FILES = {
+    "gpu_busy_percent": "busy_percent",
+    "mem_info_vram_used": "used_bytes",
+    "mem_info_vram_total": "total_bytes",
+}
 
 
 @pytest.mark.parametrize(
@@ -75,10 +65,11 @@ def test_a_damaged_file_costs_its_value_alone(
         ({"mem_info_vram_used": f"{65 * GIB}\n"}, {"used_bytes": None}, ("gpu",)),  # of 64
         ({"mem_info_vram_total": "0\n"}, {"total_bytes": None}, ()),
         ({"mem_info_vram_total": f"{2**63}\n"}, {"total_bytes": None}, ("gpu",)),
+        *(({file: wrong}, {FILES[file]: None}, ("gpu",)) for file in FILES for wrong in WRONG),
     ],
 )
-def test_values_that_cannot_be_are_missed(
-    tmp_path: Path, changes: dict[str, str], found: dict[str, int | None], missed: tuple[str, ...]
+def test_a_damaged_file_or_a_value_that_cannot_be_is_missed_alone(
+    tmp_path: Path, changes: dict[str, str | None], found: dict[str, int | None], missed: tuple[str, ...]
 ) -> None:
     node = Node(tmp_path)
     add_card(node, "card0", **changes)

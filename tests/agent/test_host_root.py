@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.make import not_none
 
 from jobsight_agent.batch import AgentCost, in_batches, to_columns, to_wire
 from jobsight_agent.counters import NodeReader
@@ -123,8 +124,7 @@ def test_the_time_since_the_boot_shows_every_step_of_the_clock(
     for number, group in enumerate(in_batches(readings)):
         wire = to_wire(to_columns(group), cluster="a", node="n", sequence=number, sent_at=None, cost=COST)
         batch = decode(json.dumps(wire).encode())
-        assert batch.boottime_s is not None
-        sent += batch.boottime_s
+        sent += not_none(batch.boottime_s)
     assert sent == [reading.boottime_s for reading in readings]
     passed = [later - earlier for earlier, later in pairwise(sent) if later is not None and earlier is not None]
     assert passed == pytest.approx([elapsed for elapsed, _ in steps], abs=1e-5)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.make import not_none
 
 from jobsight_agent.batch import AgentCost, machine_to_wire, to_columns, to_wire
 from jobsight_agent.config import ConfigError, load_config
@@ -81,8 +82,7 @@ def test_a_batch_without_a_description_is_as_before() -> None:
     unknown = decode(
         json.dumps({**golden, "machine": machine_to_wire(NodeDescription(), OwnerPresence(), None)}).encode()
     )
-    assert unknown.machine is not None
-    assert {getattr(unknown.machine, name) for name in ("id", "cores", "logins", "owner_present")} == {None}
+    assert {getattr(not_none(unknown.machine), name) for name in ("id", "cores", "logins", "owner_present")} == {None}
     assert decode(json.dumps({**golden, "machine": {"later": 1}}).encode()).machine is not None
 
 
@@ -111,11 +111,9 @@ def test_facts_come_from_the_files_under_the_root(tmp_path: Path) -> None:
         file.write_text(text)
     facts = read_facts(tmp_path, str(tmp_path), flops=5.0)
     assert (facts.cores, facts.clock_hz, facts.benchmark_flops) == (2, 3.6e9, 5.0)
-    assert facts.id is not None
-    assert len(facts.id) == 32
+    assert len(not_none(facts.id)) == 32
     assert facts.id != "0123456789abcdef0123456789abcdef"  # it must not leave the machine
-    assert facts.storage_bytes is not None
-    assert facts.storage_bytes > 10**6
+    assert not_none(facts.storage_bytes) > 10**6
     empty = read_facts(tmp_path / "none", str(tmp_path / "none"))
     assert replace(empty, system=None) == NodeDescription()
 

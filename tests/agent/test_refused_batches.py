@@ -98,22 +98,16 @@ OUTAGES: dict[str, Reply] = {
 }
 
 
-@pytest.mark.parametrize("outage", OUTAGES.values(), ids=OUTAGES)
-def test_an_outage_costs_no_batch(spool: Spool, outage: Reply) -> None:
+# Of those that end between two batches, the suspect is tried once more after another was taken.
+@pytest.mark.parametrize(
+    ("outage", "requests"), [*((reply, 70) for reply in OUTAGES.values()), *(((500, {}), n) for n in range(20, 26))]
+)
+def test_an_outage_costs_no_batch(spool: Spool, outage: Reply, requests: int) -> None:
     spool.close_batches([body(0), body(1), body(2)])
-    with facing(spool, lambda _, count: outage if count < 70 else STORED) as (pusher, requests):
+    with facing(spool, lambda _, count: outage if count < requests else STORED) as (pusher, sent):
         wait_for(lambda: spool.waiting == 0)
     assert (pusher.accepted, pusher.refused, spool.refused) == (3, 0, 0)
-    assert len(requests) == 73
-
-
-@pytest.mark.parametrize("begins", range(20, 26))
-def test_an_outage_that_ends_between_two_batches_rejects_neither(spool: Spool, begins: int) -> None:
-    """The suspect is tried once more after another was taken."""
-    spool.close_batches([body(0), body(1), body(2)])
-    with facing(spool, lambda _, count: (500, {}) if count < begins else STORED) as (pusher, _):
-        wait_for(lambda: spool.waiting == 0)
-    assert (pusher.accepted, spool.refused) == (3, 0)
+    assert len(sent) == requests + 3
 
 
 def test_two_bad_batches_in_a_row_both_go(spool: Spool) -> None:

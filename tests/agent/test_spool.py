@@ -6,6 +6,7 @@ import gzip
 from pathlib import Path
 
 import pytest
+from tests.make import not_none
 
 from jobsight_agent.reading import Interface, Mark, Reading
 from jobsight_agent.spool import Reserve, Spool, SpoolError
@@ -81,8 +82,7 @@ def test_the_oldest_is_dropped_and_counted_for_ever(tmp_path: Path) -> None:
     for _ in range(5):
         first.close_batches([BODY])
     assert (first.waiting, first.dropped) == (3, 2)
-    oldest = first.oldest()
-    assert oldest is not None
+    oldest = not_none(first.oldest())
     assert oldest[0] == start + 2
     first.release()
     assert spool(tmp_path).dropped == 2
