@@ -83,12 +83,10 @@ def test_upkeep_does_not_wait_for_readers(migrated_file: Path, tmp_path: Path) -
     file = tmp_path / "jobsight.db"
     file.write_bytes(migrated_file.read_bytes())
     engine, log = open_engine(f"sqlite:///{file}"), tmp_path / "jobsight.db-wal"
-    with engine.begin() as connection:
-        connection.execute(text("INSERT INTO event_counts VALUES ('x', '', 1)"))
+    make.execute(engine, "INSERT INTO event_counts VALUES ('x', '', 1)")
     with engine.connect().execution_options(reading=True) as reader:
         assert reader.execute(text("SELECT count(*) FROM event_counts")).scalar() == 1
-        with engine.begin() as connection:
-            connection.execute(text("INSERT INTO event_counts VALUES ('y', '', 1)"))
+        make.execute(engine, "INSERT INTO event_counts VALUES ('y', '', 1)")
         upkeep = threading.Thread(target=refresh_statistics, args=(engine,))
         upkeep.start()
         upkeep.join(20)  # the driver would wait for 30 s

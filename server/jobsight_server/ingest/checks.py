@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Collection
 
 from jobsight_server.auth.tokens import Token
-from jobsight_server.ingest.wire import Batch, RefusedBatchError, Submission, decode, unpack
-from jobsight_server.settings import Settings
+from jobsight_server.ingest.wire import Batch, ForbiddenError, Submission, WireError, decode, unpack
+from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.clusters import KnownClusters, listed
 
 _GZIP = b"\x1f\x8b"
@@ -34,21 +34,16 @@ def judge_again(settings: Settings, body: bytes, now: float, clusters: KnownClus
 
 
 def check_sender(batch: Batch, token: Token, known: Collection[str], collected: frozenset[str] | None) -> None:
-    """Refuse batches that the token does not allow, of clusters not ``collected`` here, and of clusters not ``known``.
-
-    403 and not 422: the agent keeps the batch, which is stored once the token or the settings are corrected.
-    """
+    """Refuse batches that the token does not allow, and of clusters not ``collected`` here or not ``known``."""
     if not token.may_write(batch.cluster, batch.node):
-        raise RefusedBatchError(
-            403,
+        raise ForbiddenError(
             f"this token is for {token.scope}, the batch is of cluster {batch.cluster[:100]!r}, node "
             f"{batch.node[:100]!r}: correct the agent's --cluster or --node, or give it a token of its own",
             "not this token's cluster or node",
             batch,
         )
     if collected is not None and batch.cluster not in collected:
-        raise RefusedBatchError(
-            403,
+        raise ForbiddenError(
             f"cluster {batch.cluster[:100]!r} is collected by another server, this one collects {listed(collected)}: "
             "correct the agent's --server",
             "collected by another server",
@@ -59,8 +54,7 @@ def check_sender(batch: Batch, token: Token, known: Collection[str], collected: 
 
 def _check_cluster(batch: Batch, known: Collection[str]) -> None:
     if batch.cluster not in known:
-        raise RefusedBatchError(
-            403,
+        raise ForbiddenError(
             f"cluster {batch.cluster[:100]!r} is not declared; declared: {listed(known)}. Correct the agent's "
             "--cluster, or declare it on the server, with its accounting directory or in the setting clusters",
             "cluster not declared",
@@ -73,16 +67,14 @@ def check_times(batch: Batch, settings: Settings, now: float) -> None:
     first, last = batch.time[0], batch.time[-1]
     if not (math.isfinite(last) and last <= now + settings.max_future_s):
         ahead = last - now
-        raise RefusedBatchError(
-            422,
+        raise WireError(
             f"time {last:.3f} lies {ahead:.0f} s ahead of the server's clock; at most {settings.max_future_s:g} s "
             "are allowed: set the node's clock",
             "time in the future",
             batch,
         )
     if first < now - settings.retention_days * 86400:
-        raise RefusedBatchError(
-            422,
+        raise WireError(
             f"time {first:.3f} is older than the retention of {settings.retention_days:g} days",
             "too old",
             batch,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_server.ingest.store import Refusal, SampleStore
-from jobsight_server.ingest.wire import BatchOutcome, RefusedBatchError, Submission, UnavailableError
+from jobsight_server.ingest.wire import BatchOutcome, Submission, UnavailableError, WireError
 from jobsight_server.storage.lock import FencedError
 from jobsight_server.storage.outage import CONTENT_ERRORS, outage
 
@@ -198,7 +198,7 @@ class GroupCommitter:
                 batch = work.batch if isinstance(work, Submission) else None
                 if reason is None:
                     log.error("a batch cannot be stored: %s: %s", type(error).__name__, _in_a_line(error))
-                    refused = RefusedBatchError(422, "a value in it cannot be stored", "cannot be stored", batch)
+                    refused = WireError("a value in it cannot be stored", "cannot be stored", batch)
                     future.set_exception(refused)
                     continue
                 if isinstance(work, Submission):

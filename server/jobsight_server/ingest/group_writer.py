@@ -93,6 +93,8 @@ _BETWEEN = (
     "WHERE other.node_id = ? AND b.boot_id <> ? AND other.first_time > ? AND other.first_time < ? LIMIT 1"
 )
 _HOUR_S = 3600.0
+# A port whose traffic no counter shows, besides its name, as a node's interfaces are stored.
+_UNCOUNTED = {"kind": "infiniband", "width_bits": 64, "speed_bps": None, "uncounted": True}
 
 _JobRow = tuple[int, str, float, float, int, int | None, str]
 
@@ -116,6 +118,7 @@ class GroupWriter:
         self._jobs: list[_JobRow] = []
         self._gpus: list[tuple[int, float, float, bytes]] = []
         self._spans: list[tuple[int, float, float]] = []
+        self.late: list[tuple[int, float]] = []
         self._touched: dict[int, CachedNode] = {}
 
     def add(self, submission: Submission) -> BatchOutcome:
@@ -131,14 +134,16 @@ class GroupWriter:
                 return outcome
         if batch.boot_id != node.values["boot_id"]:
             self._look_for_two_hosts(submission, node)
-        self._counts["batches_late", ""] += batch.time[0] <= node.values["last_time"]
+        if batch.time[0] <= node.values["last_time"]:
+            self._counts["batches_late", ""] += 1
+            self.late.append((node.id, batch.time[0]))
         for part in _parts(batch):
             self._store(part, submission, node)
         self._counts["batches_stored", ""] += 1
         node.newest = max(batch.sequence, node.newest)
         self._spans.append((node.id, batch.time[0], batch.time[-1]))
         self._marks += [(node.id, job_key(mark.job), mark.event, batch.time[mark.index]) for mark in batch.marks]
-        self._jobs += _job_rows(node.id, batch)
+        self._jobs += [_job_row(node.id, batch, job) for job in batch.jobs]
         if batch.gpus:
             columns = [GpuColumns(one.gpu, one.busy_percent, one.used_bytes, one.total_bytes) for one in batch.gpus]
             self._gpus.append((node.id, batch.time[0], batch.time[-1], pack_gpus(batch.time, columns)))
@@ -269,7 +274,7 @@ class GroupWriter:
         values["last_time"] = batch.time[-1]
         for name in ("boot_id", "cpus", "memory_total_bytes", "agent", "machine"):
             values[name] = getattr(batch, name)
-        values["interfaces"] = [*batch.interfaces, *map(_uncounted, batch.uncounted)]
+        values["interfaces"] = [*batch.interfaces, *({"name": name, **_UNCOUNTED} for name in batch.uncounted)]
         values["clock_skew_s"] = batch.sent_at and batch.sent_at - submission.received_at
 
     def write_rows(self) -> None:
@@ -316,30 +321,10 @@ def _some(batch: Batch, which: Sequence[int]) -> Batch:
     )
 
 
-def _uncounted(name: str) -> dict[str, Any]:
-    """Return a port whose traffic no counter shows, as a node's interfaces are stored."""
-    return {"name": name, "kind": "infiniband", "width_bits": 64, "speed_bps": None, "uncounted": True}
-
-
-def _job_rows(node_id: int, batch: Batch) -> list[_JobRow]:
-    """Return a row for each job of ``batch``, for ``_JOB``."""
-    return [
-        (
-            node_id,
-            job_key(job.job),
-            batch.time[job.index[0]],
-            batch.time[job.index[-1]],
-            len(job.index),
-            job.peak_bytes,
-            dump_columns(_columns(batch, job)),
-        )
-        for job in batch.jobs
-    ]
-
-
-def _columns(batch: Batch, job: BatchJob) -> JobColumns:
-    used = [
-        None if anon is None or shmem is None else anon + shmem
-        for anon, shmem in zip(job.anon_bytes, job.shmem_bytes, strict=True)
-    ]
-    return JobColumns([batch.time[index] for index in job.index], job.cpu_s, used, job.file_bytes)
+def _job_row(node_id: int, batch: Batch, job: BatchJob) -> _JobRow:
+    """Return the row of a job of ``batch``, for ``_JOB``."""
+    time = [batch.time[index] for index in job.index]
+    both = zip(job.anon_bytes, job.shmem_bytes, strict=True)
+    used = [None if anon is None or shmem is None else anon + shmem for anon, shmem in both]
+    columns = JobColumns(time, job.cpu_s, used, job.file_bytes)
+    return node_id, job_key(job.job), time[0], time[-1], len(time), job.peak_bytes, dump_columns(columns)

@@ -23,8 +23,8 @@ from jobsight_server.ingest.committer import GroupCommitter
 from jobsight_server.ingest.retry import retry_next
 from jobsight_server.ingest.store import Refusal, SampleStore
 from jobsight_server.ingest.waiting import MemoryBudget, Outcomes
-from jobsight_server.ingest.wire import RefusedBatchError, UnavailableError, stated_length
-from jobsight_server.settings import Settings
+from jobsight_server.ingest.wire import RefusedBatchError, UnavailableError, WireError, stated_length
+from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.late_batches import late_after
 from jobsight_server.storage.lock import Fence, take_over
@@ -103,8 +103,7 @@ class Reception:
                 check_times(batch, self._settings, now)
                 outcome = await self._outcomes.of(self.committer.submit(submission))
             if outcome.status == "conflict":
-                raise RefusedBatchError(
-                    422,
+                raise WireError(
                     f"sequence {batch.sequence} of boot {batch.boot_id} was already used with other content; "
                     "give each batch a number of its own",
                     "conflict",

@@ -38,11 +38,20 @@ def retry_next(engine: Engine, store: SampleStore, judge: Judge, collected: Coll
     if row is None:
         return False
     here = (quarantine.c.id == row.id) & quarantine.c.retry.is_(True)
-    status, reason = _take_in(store, judge, row.body, collected)
-    if status == "elsewhere":
-        with engine.begin() as connection:  # its own writer finds it by its cluster
-            connection.execute(update(quarantine).where(here).values(cluster=reason))
-        return True
+    status, reason = "refused", "the same sequence number was already used with other content"
+    try:
+        submission = judge(row.body)
+        if collected is not None and submission.batch.cluster not in collected:
+            with engine.begin() as connection:  # its own writer finds it by its cluster
+                connection.execute(update(quarantine).where(here).values(cluster=submission.batch.cluster))
+            return True
+        status = store.apply([submission])[0].status
+    except RefusedBatchError as error:
+        reason = str(error)
+    except (*CONTENT_ERRORS, SQLAlchemyError) as error:
+        if outage(error) is not None:
+            raise
+        reason = "a value in it cannot be stored"
     counts: Counter[tuple[str, str]] = Counter({("quarantine_retried", status): 1})
     if status == "conflict":
         counts["quarantined_because", "conflict"] += 1  # the store counted it as received once more
@@ -54,22 +63,3 @@ def retry_next(engine: Engine, store: SampleStore, judge: Judge, collected: Coll
         if done.rowcount:  # else another writer judged a body without a cluster at the same time
             add_event_counts(connection, counts)
     return True
-
-
-def _take_in(
-    store: SampleStore, judge: Judge, body: bytes, collected: Collection[str] | None = None
-) -> tuple[str, str]:
-    """Return the outcome, with the reason if rejected, or the cluster if that is collected elsewhere."""
-    try:
-        submission = judge(body)
-    except RefusedBatchError as error:
-        return "refused", str(error)
-    if collected is not None and submission.batch.cluster not in collected:
-        return "elsewhere", submission.batch.cluster
-    try:
-        outcome = store.apply([submission])[0]
-    except (*CONTENT_ERRORS, SQLAlchemyError) as error:
-        if outage(error) is not None:
-            raise
-        return "refused", "a value in it cannot be stored"
-    return outcome.status, "the same sequence number was already used with other content"

@@ -8,15 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from sqlalchemy import Connection, Engine, func, insert, select
+from sqlalchemy import Connection, Engine, func, select
 
 from jobsight_server.ingest.group_writer import CachedNodes, GroupWriter
 from jobsight_server.ingest.joining import Joiner
 from jobsight_server.ingest.wire import BatchOutcome, Submission
+from jobsight_server.storage.engine import write_many
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import quarantine
 
 _ROW_BYTES = 1024  # size of a row besides its body, so that many small ones are limited too
+_KEEP = "INSERT INTO quarantine (received_at, cluster, node, reason, bytes, body, retry) VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +44,9 @@ def _refuse(connection: Connection, refusal: Refusal, counts: Counter[tuple[str,
             counts["batches_received", ""] += 1
             counts["batches_quarantined", ""] += 1
         counts["quarantined_because", refusal.label] += 1
-    values = {
-        "received_at": refusal.received_at,
-        "cluster": refusal.cluster,
-        "node": refusal.node,
-        "reason": storable(refusal.reason),
-        "bytes": len(refusal.body or b""),
-        "body": refusal.body or b"",
-    }
-    connection.execute(insert(quarantine).values(values))
+    body = refusal.body or b""
+    row = (refusal.received_at, refusal.cluster, refusal.node, storable(refusal.reason), len(body), body, False)
+    write_many(connection, _KEEP, [row])
     return BatchOutcome("quarantined")
 
 
@@ -127,4 +123,5 @@ class SampleStore:
         except BaseException:
             self._nodes.clear()  # they may no longer agree with the database
             raise
+        self.joiner.late += group.late
         return outcomes

@@ -132,11 +132,14 @@ class Submission:
 
 
 class RefusedBatchError(Exception):
-    """A batch to be answered with ``status``."""
+    """A batch to be answered with ``status`` and counted under ``label``."""
 
-    def __init__(self, status: int, reason: str, label: str, batch: Batch | None = None) -> None:
+    status: int
+    label: str
+
+    def __init__(self, reason: str, label: str = "", batch: Batch | None = None) -> None:
         super().__init__(reason)
-        self.status, self.label, self.batch = status, label, batch
+        self.label, self.batch = label or self.label, batch
 
     @property
     def is_kept(self) -> bool:
@@ -147,29 +150,31 @@ class RefusedBatchError(Exception):
 class WireError(RefusedBatchError):
     """A batch that can never be stored; the message says what is wrong and where."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(422, reason, "wrong content")
+    status, label = 422, "wrong content"
 
 
 class UnreadableError(RefusedBatchError):
     """A body that cannot be unpacked."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(400, reason, "not readable")
+    status, label = 400, "not readable"
 
 
 class TooLargeError(RefusedBatchError):
     """A batch over a size limit."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(413, reason, "too large")
+    status, label = 413, "too large"
+
+
+class ForbiddenError(RefusedBatchError):
+    """A batch that the sender keeps: it is stored once the token or the settings are corrected."""
+
+    status, label = 403, "not authorised"
 
 
 class UnavailableError(RefusedBatchError):
     """The batch was not stored, through no fault of its own: the agent retries later."""
 
-    def __init__(self, reason: str, label: str = "database") -> None:
-        super().__init__(503, reason, label)
+    status, label = 503, "database"
 
 
 @dataclass(frozen=True, slots=True)

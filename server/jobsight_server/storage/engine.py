@@ -28,6 +28,8 @@ class DatabaseError(UserError):
 
 # Per connection, in its process's memory. The kernel caches the file too; rejected bodies pass through here.
 _CACHE_KIB = 8192
+# Of the write-ahead log before it is copied into the database, 32 MB: pages written again and again are copied once.
+_LOG_PAGES = 8000
 
 
 def open_engine(url: str, access: Access = "write") -> Engine:
@@ -82,6 +84,7 @@ def _sqlite(url: URL, access: Access) -> Engine:
         if access == "write":
             cursor.execute("PRAGMA journal_mode=WAL")
             cursor.execute("PRAGMA synchronous=FULL")
+            cursor.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
         cursor.execute("PRAGMA foreign_keys=ON")
         cursor.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
         if access == "read":
@@ -217,7 +220,7 @@ def driver_sql(database: Engine | Connection, statement: str) -> str:
 
 def _parameter(database: Engine | Connection, value: object) -> str:
     """Return ``?`` for a value in a VALUES list; PostgreSQL takes a bare one for text."""
-    return "?::integer" if isinstance(value, int) and not is_sqlite(database) else "?"
+    return "?::bigint" if isinstance(value, int) and not is_sqlite(database) else "?"
 
 
 def own_connection(engine: Engine) -> Any:

@@ -77,9 +77,7 @@ def difference(totals: NDArray[Any], before: Any) -> NDArray[Any]:
 def _of_values(name: str, values: Sequence[Any]) -> NDArray[Any]:
     if name not in WHOLE:
         return np.array(values, dtype=np.float64)
-    if None in values:
-        values = [UNKNOWN if value is None else value for value in values]
-    return np.array(values, dtype=np.int64)
+    return np.array([UNKNOWN if value is None else value for value in values], dtype=np.int64)
 
 
 NOTHING = SampleColumns.of_rows([])

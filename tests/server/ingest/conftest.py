@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
+from tests import make
 
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.front.addresses import listen
@@ -21,13 +21,11 @@ from jobsight_server.ingest.committer import GroupCommitter
 from jobsight_server.ingest.reception import Reception
 from jobsight_server.ingest.wire import AgentReport, Batch, BatchMark
 from jobsight_server.serve.writer import writer_front
-from jobsight_server.settings import Settings
-from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.samples import read_samples
 from jobsight_server.storage.sent import BatchInterface
 
 MakeBatch = Callable[..., Batch]
-GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "batch.json").read_text())
 NOW = 1_700_000_100.0
 PARTS = ("stored", "duplicate", "quarantined", "rejected")
 
@@ -119,15 +117,13 @@ class Writer:
 
     def counts(self) -> dict[tuple[str, str], int]:
         self.committer.flush()
-        with self.engine.connect() as connection:
-            return read_event_counts(connection)
+        return make.counts(self.engine)
 
     def readings(self) -> list[tuple[Any, ...]]:
         return stored(self.engine)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        with self.engine.connect() as connection:
-            return [tuple(row) for row in connection.execute(text(query))]
+        return make.rows(self.engine, query)
 
 
 @contextmanager
@@ -166,4 +162,4 @@ def serve_writer() -> Callable[..., Any]:
 @pytest.fixture
 def golden() -> dict[str, Any]:
     """A batch as an agent sends it, read at ``NOW`` less some seconds."""
-    return dict(GOLDEN)
+    return dict(make.GOLDEN)

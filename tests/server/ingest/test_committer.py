@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
+from tests import make
 
 from jobsight_server.ingest.committer import GroupCommitter
 from jobsight_server.ingest.store import Refusal, SampleStore
@@ -40,8 +41,7 @@ def test_one_that_cannot_be_stored_takes_no_other_with_it(engine: Engine, make_b
     assert kept.result(60).status == "quarantined"
     assert committer.trouble is None
     committer.close()
-    with engine.connect() as connection:
-        assert connection.execute(text("SELECT count(*) FROM readings")).scalar() == 4
+    assert make.rows(engine, "SELECT count(*) FROM readings") == [(4,)]
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

@@ -51,16 +51,12 @@ def counters(batch: Batch) -> list[Any]:
     return [column for both in zip(batch.bytes_in, batch.bytes_out, strict=True) for column in both]
 
 
-def rows(result: Result) -> list[Row]:
-    return result.rows
-
-
 def net_in(result: Result) -> list[int]:
-    return [row[1] for row in rows(result)]
+    return [row[1] for row in result.rows]
 
 
 def gaps(result: Result) -> list[float]:
-    return [row[5] for row in rows(result)]
+    return [row[5] for row in result.rows]
 
 
 def test_a_32_bit_wrap_is_undone(make_batch: MakeBatch) -> None:
@@ -89,7 +85,7 @@ def test_a_reboot_is_a_gap_and_no_wrap(make_batch: MakeBatch) -> None:
     result = correct(after, before)
     assert net_in(result) == [2**32 - 10, 2**32 - 10 + 50]
     assert gaps(result) == [300.0, 300.0]
-    assert [row[3] for row in rows(result)] == [2.0, 3.0]
+    assert [row[3] for row in result.rows] == [2.0, 3.0]
     assert (result.boots, result.resets, result.wraps) == (1, 0, 0)
 
 
@@ -146,7 +142,7 @@ def test_a_busy_time_that_was_set_back_or_jumps_makes_its_interval_unknown(make_
     busy = [10.0, 40.0, after, after + 30.0]
     batch = make_batch(time=[1000.0, 1030.0, 1060.0, 1090.0], bytes_in=[0, 100, 200, 300], cpu_busy_s=busy)
     result = correct(batch)
-    assert [row[3] for row in rows(result)] == [0.0, 30.0, 30.0, 60.0]
+    assert [row[3] for row in result.rows] == [0.0, 30.0, 30.0, 60.0]
     assert gaps(result) == [0.0, 0.0, 30.0, 30.0]
     assert net_in(result) == [0, 100, 100, 200]
     assert result.resets == 1
@@ -162,7 +158,7 @@ def test_a_busy_time_set_back_while_it_was_not_read_is_unknown_since_it_was(make
 
 def test_a_busy_time_that_steps_back_by_a_tick_is_no_reset(make_batch: MakeBatch) -> None:
     result = correct(make_batch(cpu_busy_s=[10.0, 9.99, 12.0]))
-    assert [row[3] for row in rows(result)] == pytest.approx([0.0, 0.0, 2.01])
+    assert [row[3] for row in result.rows] == pytest.approx([0.0, 0.0, 2.01])
     assert (gaps(result), result.resets) == ([0.0, 0.0, 0.0], 0)
 
 
@@ -227,7 +223,7 @@ def test_a_batch_of_which_nothing_is_looked_at_has_nothing_to_undo(steps: list[A
     result = correct(rest, correct(first))
     if only_rises(last, 1, rest, counters(rest)):
         assert (result.wraps, result.resets, result.missing, gaps(result)[-1]) == (0, 0, 0, 0.0)
-        assert net_in(result) == [row[6] for row in rows(result)] == counts[1:]
+        assert net_in(result) == [row[6] for row in result.rows] == counts[1:]
     else:
         assert not set(steps) <= {(5, 3.5, 1, 10.0), (10**8, 0.0, 1, 10.0)}
 
@@ -236,16 +232,16 @@ def test_infiniband_is_counted_by_itself_and_a_node_without_has_none(make_batch:
     pair = [BatchInterface("eth0", "ethernet", 64, 1e9), BatchInterface("hfi1_0/1", "opa", 64, 1e11)]
     columns = {"bytes_in": [[10, 20, None], [400, 800, 1200]], "bytes_out": [[0, 0, 0], [4, 8, 16]]}
     result = correct(make_batch(interfaces=pair, **columns))
-    assert [(row[1], row[6], row[7]) for row in rows(result)] == [(0, 0, 0), (410, 400, 4), (None, None, 12)]
+    assert [(row[1], row[6], row[7]) for row in result.rows] == [(0, 0, 0), (410, 400, 4), (None, None, 12)]
     after = {"bytes_in": [[40], [2000]], "bytes_out": [[0], [20]]}
     late = correct(make_batch(interfaces=pair, time=[1030.0], cpu_busy_s=[9.0], memory_used_bytes=[1], **after), result)
-    assert rows(late)[0][1] == 10 + 400 + 400 + 20 + 800
-    assert (rows(late)[0][6], rows(late)[0][7]) == (1600, 16)
+    assert late.rows[0][1] == 10 + 400 + 400 + 20 + 800
+    assert (late.rows[0][6], late.rows[0][7]) == (1600, 16)
     # A reset of one port leaves the interval unknown for both.
     reset = {"bytes_in": [[50], [0]], "bytes_out": [[0], [0]]}
     gone = correct(make_batch(interfaces=pair, time=[1040.0], cpu_busy_s=[9.5], memory_used_bytes=[1], **reset), late)
-    assert (rows(gone)[0][6], rows(gone)[0][5]) == (1600, 10.0)
-    assert all(row[6:] == (None, None) for row in rows(correct(make_batch())))
+    assert (gone.rows[0][6], gone.rows[0][5]) == (1600, 10.0)
+    assert all(row[6:] == (None, None) for row in correct(make_batch()).rows)
 
 
 STEPS = st.lists(
@@ -278,7 +274,7 @@ def test_an_interval_in_which_the_clock_was_set_is_unknown(
             cpu_busy_s=[2.0 * b for b in boottimes[part]], boottime_s=None if alone else boottimes[part],
         )  # type: ignore[arg-type]  # fmt: skip
         state = correct(batch, state)
-        result += [(row[0], row[1] or 0, row[3] or 0.0, row[5]) for row in rows(state)]
+        result += [(row[0], row[1] or 0, row[3] or 0.0, row[5]) for row in state.rows]
     assert [row[0] for row in result] == times
     for (elapsed, step), (t0, in0, cpu0, gap0), (t1, in1, cpu1, gap1) in zip(steps, result, result[1:], strict=False):
         is_set = abs(step) > 1.0 + 0.1 * elapsed and not alone

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Engine
 
 from jobsight_server.serve.app import create_app
-from jobsight_server.settings import load_settings
+from jobsight_server.settings.load import load_settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.systems.migrate import upgrade
 from site_run import wait_until

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
+from tests import make
 
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import Submission
@@ -31,14 +32,12 @@ _HOLDERS = (
 
 
 def holders(engine: Engine) -> list[int]:
-    with engine.connect() as connection:
-        return [row[0] for row in connection.execute(text(_HOLDERS))]
+    return [pid for (pid,) in make.rows(engine, _HOLDERS)]
 
 
 def end_holders(engine: Engine) -> None:
     """End the sessions of lock holders, like a restart of the database or a firewall."""
-    with engine.begin() as connection:
-        connection.execute(text(f"SELECT pg_terminate_backend(pid) FROM ({_HOLDERS}) AS held"))
+    make.execute(engine, f"SELECT pg_terminate_backend(pid) FROM ({_HOLDERS}) AS held")
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
+from tests import make
 
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import Submission
@@ -75,8 +76,7 @@ class Node:
 
 
 def rows_of(engine: Engine) -> list[tuple[Any, ...]]:
-    with engine.connect() as connection:
-        node_id = connection.execute(text("SELECT max(id) FROM nodes")).scalar_one()
+    ((node_id,),) = make.rows(engine, "SELECT max(id) FROM nodes")
     return [(row[0], row[1], row[3], row[5], row[6]) for row in stored(engine, node_id)]
 
 
@@ -166,7 +166,7 @@ def test_batches_that_overlap_leave_no_reading_out_and_no_traffic_twice(
 ) -> None:
     """All batches read one counter: each of two readings shares times with others, or lies between them."""
     rng = random.Random(seed)
-    store, times = store_of(engine), set()
+    store, times, sent = store_of(engine), set(), 0
     for number in range(60):
         begin = 1000.0 + 10 * rng.randrange(80)
         time = [begin, begin + rng.choice((5.0, 10.0, 30.0, 200.0))]
@@ -174,10 +174,12 @@ def test_batches_that_overlap_leave_no_reading_out_and_no_traffic_twice(
         made = make_batch(sequence=number, time=time, bytes_in=[int(at) for at in time], cpu_busy_s=busy)
         apply(store, made)
         times.update(time)
+        sent += len(time)
         if rng.random() < 0.3:
             store = store_of(engine)
     found = rows_of(engine)
     assert [row[0] for row in found] == sorted(times)
+    assert make.counts(engine)["samples_overlapping", ""] == sent - len(times)
     assert [row[1] - found[0][1] for row in found] == [int(at - found[0][0]) for at in sorted(times)]
     assert {row[3] for row in found} == {found[0][3]}
     last = max(times) + 10.0

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, select
+from tests import make
+from tests.make import not_none
 
 from jobsight_server.ingest import joining as module
 from jobsight_server.ingest.joining import AFTER_S, WINDOW_S
@@ -18,8 +20,6 @@ from jobsight_server.ingest.wire import BatchJob, Submission
 from jobsight_server.profiler.runs import Boundaries
 from jobsight_server.profiler.sampled import job_cgroup, read_job_rows
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.samples import CHUNK_S
 from jobsight_server.storage.schema import readings
 from jobsight_server.storage.sent import BatchInterface
 from jobsight_server.storage.upkeep import delete_old
@@ -48,15 +48,13 @@ class Writer:
             pass
 
     def rows(self) -> list[Any]:
-        with self.engine.connect() as connection:
-            return list(connection.execute(select(readings).order_by(readings.c.first_time)))
+        return list(make.rows(self.engine, select(readings).order_by(readings.c.first_time)))
 
     def samples(self) -> list[tuple[Any, ...]]:
         return stored(self.engine)
 
     def counts(self) -> dict[tuple[str, str], int]:
-        with self.engine.connect() as connection:
-            return read_event_counts(connection)
+        return make.counts(self.engine)
 
 
 def numbered(make_batch: MakeBatch, number: int, boot: int = 1, **changes: Any) -> Any:
@@ -84,21 +82,21 @@ def test_a_day_of_batches_becomes_a_few_rows_a_day_later(engine: Engine, make_ba
     assert len(writer.rows()) == day - 1
     writer.now += 2 * AFTER_S
     writer.merge()
-    rows = writer.rows()
-    assert [(row.sequence, row.last_sequence) for row in rows] == [
+    assert [(row.sequence, row.last_sequence) for row in writer.rows()] == [
         (0, 719), (720, 999), (1001, 1720), (1721, 2440), (2441, 2879),
     ]  # fmt: skip
-    assert max(row.last_time - row.first_time for row in rows) <= CHUNK_S
-    assert sum(row.samples for row in rows) == READINGS * (day - 1)
     assert writer.samples() == before
-    assert sum(len(row.packed) for row in rows) < 10 * len(before)
+    assert sum(len(row.packed) for row in writer.rows()) < 10 * len(before)
     # The one that was missing: what it shows of wraps moves everything after it, and then it is merged as well.
     assert writer.take(numbered(make_batch, 1000)) == "stored"
     assert [writer.take(numbered(make_batch, number)) for number in (0, 500, 1000, 2879)] == ["duplicate"] * 4
     found = [row[:2] for row in writer.samples()]
     assert {(at - before) / (time - earlier) for (earlier, before), (time, at) in pairwise(found)} == {1e8}
+    for _ in range(3):
+        writer.now += AFTER_S
+        writer.merge()
+    assert (720, 1000) in [(row.sequence, row.last_sequence) for row in writer.rows()]
     assert delete_old(engine, BEGIN + 86400.0) == READINGS * day
-    assert writer.rows() == []
 
 
 def test_a_number_that_is_used_twice_is_refused_while_its_batch_has_a_row(
@@ -188,8 +186,7 @@ def test_a_jobs_readings_share_rows_and_its_runs_stay_apart(engine: Engine, make
     def shown(job_id: str, begin: float, end: float) -> Any:
         with engine.connect() as connection:
             rows = read_job_rows(connection, [(1, job_id)])[1, job_id]
-        found = job_cgroup(rows, Boundaries(begin, end), None)
-        assert found is not None
+        found = not_none(job_cgroup(rows, Boundaries(begin, end), None))
         return len(rows), [column.tolist() for column in (found.time, found.cpu_s, found.used)], found.charged_peak
 
     lives = [("7", BEGIN, BEGIN + 120 * BATCH_S - 40.0), ("7", BEGIN + 120 * BATCH_S, BEGIN + 1e6), ("8", BEGIN, 2e9)]

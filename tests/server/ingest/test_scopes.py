@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 from tests import make
+from tests.make import output_of
 
 from jobsight_server.auth.node_names import NodeNames, NodeNamesError
 from jobsight_server.auth.tokens import create_token, list_tokens
@@ -15,7 +16,6 @@ from jobsight_server.cli import main
 from jobsight_server.queries.rejected import rejected_data
 from jobsight_server.storage.clusters import stored_clusters
 from jobsight_server.storage.errors import UserError
-from jobsight_server.storage.event_counts import read_event_counts
 
 NOW = 1_700_000_100.0
 ENDED = text(
@@ -51,8 +51,7 @@ def token(engine: Engine, cluster: str | None = None, nodes: str | None = None) 
 
 
 def rejected(engine: Engine) -> dict[str, int]:
-    with engine.connect() as connection:
-        return {label: n for (name, label), n in read_event_counts(connection).items() if name == "batches_rejected"}
+    return {label: n for (name, label), n in make.counts(engine).items() if name == "batches_rejected"}
 
 
 @pytest.mark.storage
@@ -106,8 +105,7 @@ def test_whose_batches_are_refused_is_in_the_log_and_in_the_list(
     assert "alhpa/n1  kept by its agent: cluster 'alhpa' is not declared" in capsys.readouterr().out
     assert main(["quarantine", "show", "1", "--database", database_url]) == 0
     assert "Not kept here: its agent still has it" in capsys.readouterr().out
-    assert main(["quarantine", "retry", "--database", database_url]) == 0
-    assert "the quarantine is empty" in capsys.readouterr().out
+    assert "the quarantine is empty" in output_of(main, capsys, "quarantine", "retry", "--database", database_url)
 
 
 def test_a_cluster_that_is_not_declared_is_refused_by_name(engine: Engine, post: Post) -> None:
@@ -207,8 +205,7 @@ def test_the_command_binds_tokens(database_url: str, engine: Engine, capsys: pyt
     assert "alpha n[001-128]" in lines[1]
     with engine.connect() as connection:
         assert [(row["cluster"], row["nodes"]) for row in list_tokens(connection)][1] == ("alpha", "n[001-128]")
-    with engine.begin() as connection:
-        connection.execute(ENDED, {"cluster": "alpha", "job_id": "1"})
+    make.execute(engine, ENDED, {"cluster": "alpha", "job_id": "1"})
     assert run(*create, "--cluster", "alpha")[2].count("not declared") == 0
     assert "cluster 'alhpa' is not declared yet (known: alpha)" in run(*create, "--cluster", "alhpa")[2]
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
+from tests import make
 
 from jobsight_server.ingest.store import Refusal, SampleStore
 from jobsight_server.ingest.wire import Batch, Submission
 from jobsight_server.profiler.usage import uncounted
 from jobsight_server.profiler.values import UNCOUNTED
-from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.gpu_columns import load_gpus
 from jobsight_server.storage.job_columns import load_columns
 
@@ -34,15 +34,9 @@ def submission(batch: Batch, checksum: int = 1) -> Submission:
     return Submission(batch, checksum, received_at=5000.0)
 
 
-def rows(engine: Engine, query: str) -> list[tuple[Any, ...]]:
-    with engine.connect() as connection:
-        return [tuple(row) for row in connection.execute(text(query))]
-
-
 def balance(engine: Engine) -> dict[str, int]:
     """Counts of batches; asserts that every batch has an outcome."""
-    with engine.connect() as connection:
-        counts = read_event_counts(connection)
+    counts = make.counts(engine)
     sums: dict[str, int] = {}
     for (name, _), value in counts.items():
         sums[name] = sums.get(name, 0) + value
@@ -67,21 +61,9 @@ def test_a_batch_counts_once(store: SampleStore, engine: Engine, make_batch: Mak
     assert first[0].samples == 3
     found = [(row[0], row[1], row[4], row[5]) for row in stored(engine)]
     assert found == [(1000.0, 0, 1 << 30, 0.0), (1010.0, 100, 1 << 30, 0.0), (1020.0, 300, 1 << 30, 0.0)]
-    assert rows(engine, "SELECT job_id, event, time FROM marks") == [("4711", "start", 1010.0)]
+    assert make.rows(engine, "SELECT job_id, event, time FROM marks") == [("4711", "start", 1010.0)]
     store.apply([Refusal("other content", "conflict", 1.0, b"abc", "alpha", "n001")])
     assert balance(engine)["batches_received"] == 4
-
-
-@pytest.mark.storage
-def test_overlapping_times_keep_the_first_and_are_counted(
-    store: SampleStore, engine: Engine, make_batch: MakeBatch
-) -> None:
-    store.apply([submission(make_batch())])
-    store.apply([submission(make_batch(sequence=2, time=[1010.0, 1015.0], bytes_in=[100, 150]))])
-    assert [row[:2] for row in stored(engine)] == [
-        (1000.0, 0), (1010.0, 100), (1015.0, 150), (1020.0, 200),
-    ]  # fmt: skip
-    assert balance(engine)["samples_overlapping"] == 1
 
 
 @pytest.mark.storage
@@ -89,13 +71,13 @@ def test_a_transaction_that_fails_leaves_nothing_behind(
     store: SampleStore, engine: Engine, make_batch: MakeBatch
 ) -> None:
     store.apply([submission(make_batch())])
-    before = rows(engine, "SELECT * FROM readings"), rows(engine, "SELECT * FROM nodes")
+    before = make.rows(engine, "SELECT * FROM readings"), make.rows(engine, "SELECT * FROM nodes")
     too_big = make_batch(sequence=3, time=[1100.0], bytes_in=[500], cpu_busy_s=[4.0], cpus=2**70)
     with pytest.raises((SQLAlchemyError, OverflowError)):
         store.apply(
             [submission(make_batch(sequence=2, time=[1030.0], bytes_in=[300], cpu_busy_s=[3.0])), submission(too_big)]
         )
-    assert (rows(engine, "SELECT * FROM readings"), rows(engine, "SELECT * FROM nodes")) == before
+    assert (make.rows(engine, "SELECT * FROM readings"), make.rows(engine, "SELECT * FROM nodes")) == before
     store.apply([submission(make_batch(sequence=2, time=[1030.0], bytes_in=[300], cpu_busy_s=[3.0]))])
     assert stored(engine)[-1][1] == 300
     assert balance(engine)["batches_stored"] == 2
@@ -105,7 +87,7 @@ def test_a_transaction_that_fails_leaves_nothing_behind(
 def test_quarantine_is_bounded_and_everything_is_counted(store: SampleStore, engine: Engine) -> None:
     refusals = [Refusal(f"reason {i}", "wrong content", 1.0, b"abc") for i in range(5)]
     store.apply(refusals, {"too large": 1})
-    assert [row[0] for row in rows(engine, "SELECT reason FROM quarantine ORDER BY id")] == [
+    assert [row[0] for row in make.rows(engine, "SELECT reason FROM quarantine ORDER BY id")] == [
         "reason 2", "reason 3", "reason 4",
     ]  # fmt: skip
     sums = balance(engine)
@@ -142,10 +124,10 @@ def test_ports_that_count_no_bytes_stand_with_the_nodes_interfaces(
     store: SampleStore, engine: Engine, make_batch: MakeBatch
 ) -> None:
     store.apply([submission(make_batch(uncounted=["qedr0/1", "qedr1/1"]))])
-    ((stored,),) = rows(engine, "SELECT interfaces FROM nodes")
+    ((stored,),) = make.rows(engine, "SELECT interfaces FROM nodes")
     found = [(port["name"], port.get("uncounted", False)) for port in json.loads(stored)]
     assert found == [("eth0", False), ("qedr0/1", True), ("qedr1/1", True)]
     assert uncounted(stored) == {"bandwidth": UNCOUNTED}
     store.apply([submission(make_batch(sequence=2, time=[1030.0], bytes_in=[300], cpu_busy_s=[3.0]))])
-    ((stored,),) = rows(engine, "SELECT interfaces FROM nodes")
+    ((stored,),) = make.rows(engine, "SELECT interfaces FROM nodes")
     assert uncounted(stored) == {}

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine
+from tests.make import not_none
 
 from jobsight_server.forecasts.record import Asked
 from jobsight_server.ingest.store import SampleStore
@@ -56,8 +57,7 @@ def test_boots_that_alternate_are_reported(
         assert node_list(connection, now, Asked("name", cluster="beta")).two_hosts == []
         assert node_list(connection, now + 3600.0).two_hosts == []
         node = node_detail(connection, "alpha", "n001", now - 3600.0, now, now + 3600.0)
-    assert node is not None
-    assert node.two_hosts_at == found.seen_at
+    assert not_none(node).two_hosts_at == found.seen_at
 
 
 @pytest.mark.parametrize("together", [True, False])

@@ -72,12 +72,10 @@ forecast_changes = Table(
     "forecast_changes",
     metadata,
     Column("id", Integer, primary_key=True),
-    Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False),
-    Column("time", Double, nullable=False),
+    Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), nullable=False, index=True),
+    Column("time", Double, nullable=False, index=True),
     Column("metric", Text, nullable=False),
     *optional(Double, "old_forecast", "new_forecast", "old_bound", "new_bound"),
-    Index(None, "run_id"),
-    Index(None, "time"),
     sqlite_autoincrement=True,
 )
 

@@ -33,7 +33,7 @@ jobs = Table(
     Column("id", Integer, primary_key=True),
     *required(Text, "cluster", "job_id"),
     Column("start", Double, nullable=False),
-    Column("end", Double),
+    Column("end", Double, index=True),
     *required(Text, "state", "user"),
     *optional(Text, "group", "account", "name", "queue"),
     *optional(Double, "created", "queued", "eligible"),
@@ -63,12 +63,12 @@ jobs = Table(
     Column("facts", Text),  # JSON, name -> number: further data of the job
     Column("gpus", Integer),  # allocated, or requested while the job waits; NULL for none
     Column("used", Text),  # JSON, metric -> use of the whole job by the log, of metrics without a column here
-    Column("recorded_at", Double, nullable=False),  # when the server read the record that gave the current state
+    Column("recorded_at", Double, nullable=False, index=True),  # when the record of the state was read
     Column("profiled", Boolean, nullable=False),
     Column("submitted", Double),  # queued, or else created, or else start
     Column("forecast_seq", BigInteger),  # the last profiles.learn_seq at its forecast
     Column("start_seq", BigInteger),  # the same at the forecast of the run's start
-    Column("application", Text),  # application by the name (facts.application); NULL for none
+    Column("application", Text, index=True),  # application by the name (facts.application); NULL for none
     UniqueConstraint("cluster", "job_id", "start"),
     Index(None, "cluster", "user", "end"),
     index_where(_IS_ENDED, "cluster", "user", "application", "end"),
@@ -76,13 +76,10 @@ jobs = Table(
     Index(None, "profiled", "state", "end"),
     Index(None, "forecast_seq", "submitted"),
     Index(None, "start_seq", "start"),
-    Index(None, "end"),
-    Index(None, "recorded_at"),
     Index(None, "state"),
     index_where(_IS_TASK, "array_task"),
     Index(None, "job_id"),
     Index(None, "cluster", "user", "id"),
-    Index(None, "application"),
 )
 took_s = jobs.c.end - jobs.c.start - func.coalesce(jobs.c.suspended_s, literal_column("0"))
 """Seconds that a run took, without suspensions, as an index has them."""
@@ -110,9 +107,8 @@ job_nodes = Table(
     "job_nodes",
     metadata,
     Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
-    Column("node", Text, primary_key=True),
+    Column("node", Text, primary_key=True, index=True),
     Column("processors", Integer, nullable=False),
-    Index(None, "node"),
     sqlite_with_rowid=False,
 )
 
@@ -139,6 +135,7 @@ accounting_files = Table(
     Column("head_digest", Text, nullable=False),  # of the file's first bytes: reveals a new file of the same name
     Column("content_digest", Text, nullable=False, server_default=""),  # of these and the last bytes before the offset
     Column("stat", Text, nullable=False, server_default=""),  # when all of it was read; empty before
+    Column("log_format", Text, nullable=False, server_default=""),  # given or guessed; empty if not known
     *required(BigInteger, "offset", "lines"),
     Column("updated", Double, nullable=False),
     Column("counts", Text, nullable=False, server_default="[]"),

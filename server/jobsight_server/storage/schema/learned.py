@@ -21,7 +21,8 @@ from jobsight_server.storage.schema.metadata import index_where, keys, metadata,
 # Use of a finished run, one row per metric: a value or the reason why there is none. metric: bandwidth, memory, cpu,
 # runtime. source: samples, accounting, cgroup. source of memory: cgroup, accounting, samples, samples-idle-remembered,
 # samples-idle-unknown (then there is no value). attribution: exclusive, apportioned, cgroup, unknown. ``learn_seq`` is
-# the order in which values were learned; a value whose samples arrived late has a later one than the rest of its run.
+# the order in which values were learned: that of the run is in the row of its run time, and is 0 in the other rows of
+# release 0.4; a value whose samples arrived late has a later one.
 # ``forecast``, ``bound`` and ``probability``: as of the run's submission, and ``attempts``, JSON, the recommended
 # request and those after it if it was too little; NULL if that was the bound, which was enough, and in rows of release
 # 0.2. ``start_*``: the forecast as of the run's start; NULL in rows of release 0.2. Of memory ``value`` is the peak and
@@ -48,7 +49,7 @@ profiles = Table(
     *optional(Double, "cache", "charged_peak"),
     *optional(Text, "fabric", "fabrics", "quantity"),
     Column("gpus", Text),  # JSON, of each GPU: profiler.values.GpuUse
-    Index(None, "learn_seq"),
+    index_where("learn_seq > 0", "learn_seq"),
     index_where(_APPORTIONED, "shown_only"),
     sqlite_with_rowid=False,
 )
@@ -91,13 +92,14 @@ series = Table(
     Index(None, "user"),
 )
 
-# The model of one metric on one cluster, under the keys of ``jobsight_predictor.profile``; MessagePack, a long state
-# compressed (zlib). ``until``: the last month in which a part counts, by the end of jobs; null for parts of any age.
-# With row ids, since without them a state of more than a quarter of a page takes pages of its own.
+# The model of one metric on one cluster; MessagePack, a long state compressed (zlib). ``id``: a digest of cluster,
+# metric and a key of ``jobsight_predictor.profile``; as the row id it needs no index. ``until``: the last month in
+# which a part counts, by the end of jobs; null for parts of any age.
 model_state = Table(
     "model_state",
     metadata,
-    *keys(Text, "cluster", "metric", "key"),
+    Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=False),
+    *required(Text, "cluster", "metric"),
     Column("until", Integer),
     Column("state", LargeBinary, nullable=False),
 )
@@ -144,11 +146,9 @@ outcomes = Table(
     Column("value", Double, nullable=False),
     Column("lower_bound", Boolean, nullable=False),
     Column("reported", Double, nullable=False),
-    Column("learn_seq", BigInteger),
+    Column("learn_seq", BigInteger, index=True),
     Column("job_id", Text),
-    Column("run_id", Integer),
-    Index(None, "learn_seq"),
+    Column("run_id", Integer, index=True),
     Index(None, "cluster", "job_id"),
     Index(None, "cluster", "user"),
-    Index(None, "run_id"),
 )

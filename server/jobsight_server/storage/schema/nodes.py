@@ -55,7 +55,7 @@ readings = Table(
     Column("node_id", Integer, nullable=False),
     *required(Double, "first_time", "last_time"),
     Column("samples", Integer, nullable=False),
-    Column("received_at", Double, nullable=False),
+    Column("received_at", Double, nullable=False, index=True),
     Column("boot", Integer, nullable=False),
     *required(BigInteger, "sequence", "last_sequence", "checksum"),
     Column("uptime_s", Double),
@@ -63,7 +63,6 @@ readings = Table(
     Column("packed", LargeBinary, nullable=False),
     Index(None, "node_id", "first_time", "last_time", "samples"),
     Index(None, "boot", "sequence"),
-    Index(None, "received_at"),
 )
 
 # Summaries of deleted readings, for each hour and each day in UTC (storage.sample_summaries): least, mean and most, and
@@ -141,9 +140,7 @@ quarantine = Table(
     Column("received_at", Double, nullable=False),
     *optional(Text, "cluster", "node"),
     Column("reason", Text, nullable=False),
-    Column("bytes", Integer, nullable=False),
+    Column("bytes", Integer, nullable=False, index=True),
     Column("body", LargeBinary, nullable=False),
-    Column("retry", Boolean, nullable=False, server_default=false()),
-    Index(None, "bytes"),
-    Index(None, "retry"),
+    Column("retry", Boolean, nullable=False, server_default=false(), index=True),
 )
