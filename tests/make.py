@@ -10,20 +10,21 @@ import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy import Connection, Engine, insert, select
+from sqlalchemy import Connection, Engine, Executable, insert, select, text
 
 from jobsight_predictor.profile import Profile
 from jobsight_scheduler.workload.lublin import lublin
 from jobsight_scheduler.workload.swf import FIELDS, Trace, write_swf
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.cli import main
+from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.facts import application
 from jobsight_server.storage.schema import boots, job_nodes, jobs, nodes, profiles
 from jobsight_server.storage.schema import readings as table
@@ -31,6 +32,38 @@ from jobsight_server.storage.sent import BatchInterface, deflate, pack, unpack
 from site_run import Site, free_address
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "golden" / "batch.json").read_text())
+
+Some = TypeVar("Some")
+
+
+def not_none(value: Some | None, about: object = "") -> Some:
+    """Return the value, which has to be there; ``about`` says of what, if it is not."""
+    assert value is not None, about
+    return value
+
+
+def answered(answer: Any) -> Any:
+    """Return the JSON of an answer, which has to be 200."""
+    assert answer.status_code == 200, answer.text
+    return answer.json
+
+
+def rows(engine: Engine, query: str | Executable, values: Any = None) -> Sequence[Any]:
+    """Return the rows of a query."""
+    with engine.connect() as connection:
+        return connection.execute(text(query) if isinstance(query, str) else query, values).all()
+
+
+def execute(engine: Engine, statement: str | Executable, values: Any = None) -> None:
+    """Execute a statement in a transaction of its own."""
+    with engine.begin() as connection:
+        connection.execute(text(statement) if isinstance(statement, str) else statement, values)
+
+
+def counts(engine: Engine) -> dict[tuple[str, str], int]:
+    """Return the counts of events by name and label."""
+    with engine.connect() as connection:
+        return read_event_counts(connection)
 
 
 def job_row(job_id: str = "1", **columns: Any) -> dict[str, Any]:
@@ -185,10 +218,18 @@ def site(
     return RunningSite(directory, clusters, listen or free_address(), ("--query-workers", "1", *settings))
 
 
+def output_of(
+    main: Callable[[Sequence[str]], int], capsys: pytest.CaptureFixture[str], *arguments: object, status: int = 0
+) -> str:
+    """Return what a command prints, and of one that has to fail with ``status`` its complaint."""
+    assert main([*map(str, arguments)]) == status
+    shown = capsys.readouterr()
+    return shown.err if status else shown.out
+
+
 def json_of(
     main: Callable[[Sequence[str]], int], capsys: pytest.CaptureFixture[str], *arguments: object
 ) -> dict[str, Any]:
     """Return what a command prints with ``--json``."""
-    assert main([*map(str, arguments), "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    found: dict[str, Any] = json.loads(output_of(main, capsys, *arguments, "--json"))
     return found

@@ -12,7 +12,7 @@ from sqlalchemy import update
 
 from jobsight_predictor.reliability.sessions import SessionSettings
 from jobsight_server.serve.app import create_app
-from jobsight_server.settings import load_settings
+from jobsight_server.settings.load import load_settings
 from jobsight_server.storage import schema
 from jobsight_server.systems.ranking.periodic import update_machines
 

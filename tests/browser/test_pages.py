@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from sqlalchemy import delete, insert, select, update
+from tests.make import not_none
 
 from jobsight_predictor.profile.answer import MeanError
 from jobsight_predictor.reliability.sessions import SessionSettings
@@ -133,8 +134,7 @@ def test_a_phone_shows_who_wastes_how_much(watched: Watched) -> None:
     right = region.evaluate("region => region.getBoundingClientRect().right")
     assert cells.count() > 0
     for cell in cells.all():
-        box = cell.bounding_box()
-        assert box is not None
+        box = not_none(cell.bounding_box())
         assert box["x"] + box["width"] <= right
 
 
@@ -285,8 +285,7 @@ def test_points_of_a_chart_open_their_jobs(watched: Watched) -> None:
     expect(chart.locator(".u-over")).to_be_visible()
     chart.focus()
     page.keyboard.press("Home")
-    box = chart.locator(".u-cursor-pt").first.bounding_box()
-    assert box is not None
+    box = not_none(chart.locator(".u-cursor-pt").first.bounding_box())
     at = (box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.mouse.move(at[0] + 4, at[1] + 60)  # beside every point a click opens nothing
     page.mouse.click(at[0] + 4, at[1] + 60)

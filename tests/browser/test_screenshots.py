@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from PIL import Image
 from playwright.sync_api import Browser, Page, expect
+from tests.make import not_none
 
 NEEDED = ("JOBSIGHT_SCREENSHOTS", "JOBSIGHT_SITE_URL", "JOBSIGHT_LOGIN")
 pytestmark = [
@@ -56,8 +57,7 @@ def test_screenshots(browser: Browser) -> None:
 def picture(page: Page, last: str) -> bytes:
     """The page from its top to the element ``last``, within the window."""
     bottom = page.locator(last).evaluate("element => Math.ceil(element.getBoundingClientRect().bottom) + 10")
-    assert page.viewport_size is not None
-    size = page.viewport_size
+    size = not_none(page.viewport_size)
     clip = {"x": 0, "y": 0, "width": size["width"], "height": min(size["height"], bottom)}
     png = in_palette(page.screenshot(clip=clip, animations="disabled"))  # type: ignore[arg-type]
     assert len(png) < LARGEST_BYTES, f"{page.url}: {len(png)} bytes"

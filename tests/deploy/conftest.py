@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,3 +61,11 @@ def _learn(database: str) -> None:
             )  # fmt: skip
     rebuild(engine)
     engine.dispose()
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """A directory that other accounts can enter; pytest's own are closed to them."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)

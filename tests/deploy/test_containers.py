@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobsight_agent import cli as agent_cli
-from jobsight_server.settings import SETTINGS
+from jobsight_server.settings.load import SETTINGS
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

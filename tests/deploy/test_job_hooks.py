@@ -13,7 +13,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -369,21 +368,12 @@ def recorder(folder: Path) -> tuple[Path, Path]:
     return executable(folder / "agent", command), seen
 
 
-@pytest.fixture
-def open_folder() -> Iterator[Path]:
-    """pytest's own directories are closed to other users."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        folder.chmod(0o755)
-        yield folder
-
-
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv")
-def test_root_marks_as_the_agents_user(open_folder: Path) -> None:
-    agent, seen = recorder(open_folder)
+def test_root_marks_as_the_agents_user(open_directory: Path) -> None:
+    agent, seen = recorder(open_directory)
     user = pwd.getpwnam("nobody")
     group = grp.getgrgid(user.pw_gid).gr_name
-    run_hook(install(open_folder, "prologue", agent, AGENT_USER=user.pw_name, AGENT_GROUP=group), SECRET="kept")
+    run_hook(install(open_directory, "prologue", agent, AGENT_USER=user.pw_name, AGENT_GROUP=group), SECRET="kept")
     ids, _, environment = seen.read_text().partition("CapEff:")
     assert ids.split() == [str(user.pw_uid), str(user.pw_gid)]
     assert environment.split()[0] == "0" * 16
@@ -392,11 +382,11 @@ def test_root_marks_as_the_agents_user(open_folder: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 @pytest.mark.parametrize("lack", ["no such user", "no setpriv"])
-def test_root_never_marks_as_root_because_it_cannot_be_another(open_folder: Path, lack: str) -> None:
-    agent, seen = recorder(open_folder)
+def test_root_never_marks_as_root_because_it_cannot_be_another(open_directory: Path, lack: str) -> None:
+    agent, seen = recorder(open_directory)
     if lack == "no such user":
-        hook = install(open_folder, "prologue", agent, AGENT_USER="jobsight-is-no-user", LIMIT_S=60)
+        hook = install(open_directory, "prologue", agent, AGENT_USER="jobsight-is-no-user", LIMIT_S=60)
     else:
-        hook = install(open_folder, "prologue", agent, PATH=path_without(open_folder, {"setpriv"}), LIMIT_S=60)
+        hook = install(open_directory, "prologue", agent, PATH=path_without(open_directory, {"setpriv"}), LIMIT_S=60)
     assert run_hook(hook) < 50
     assert seen.read_text() == ""

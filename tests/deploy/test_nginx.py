@@ -12,7 +12,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import tempfile
 import tomllib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -22,7 +21,8 @@ from pathlib import Path
 import pytest
 from tests import make
 
-from jobsight_server.settings import SETTINGS, Settings
+from jobsight_server.settings.declared import Settings
+from jobsight_server.settings.load import SETTINGS
 from site_run import free_address, wait_until
 
 CONF = Path(__file__).parents[2] / "deploy" / "nginx.conf"
@@ -136,14 +136,6 @@ for path in ("/users", "/api/v1/now"):
     except urllib.error.HTTPError as error:
         print(error.code)
 """
-
-
-@pytest.fixture
-def open_directory() -> Iterator[Path]:
-    """One that other accounts can enter, so that nothing but the socket's mode keeps them out."""
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
 
 
 @pytest.mark.exhaustive

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from jobsight_agent.config import OPTIONS, load_config
-from jobsight_server.settings import SETTINGS, AccountingSource, load_settings, settings_in
+from jobsight_server.settings.declared import AccountingSource
+from jobsight_server.settings.load import SETTINGS, load_settings, settings_in
 from jobsight_server.systems.listed import all_sections
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

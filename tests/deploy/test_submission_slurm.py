@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -293,21 +292,18 @@ def test_what_is_wrong_with_the_installation_is_logged_and_costs_nothing(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run programs as another user")
-def test_a_user_cannot_read_the_schedulers_token(submission: Submission) -> None:
-    with tempfile.TemporaryDirectory() as name:
-        place = Path(name)
-        place.chmod(0o755)
-        for file in (SLURM / "jobsight.lua", HARNESS):
-            shutil.copy(file, place)
-        token = place / "token"
-        shutil.copy(submission.token_file, token)
-        token.chmod(0o400)
-        text = (SLURM / "job_submit.lua").read_text().replace("/etc/jobsight/slurm-token", str(token))
-        (place / "job_submit.lua").write_text(text.replace("8470", str(submission.port)))
-        asked = json.dumps({"script": f"{place}/job_submit.lua", "calls": [job()]})
-        command = [str(LUA), f"{place}/harness.lua"]
-        done = subprocess.run(command, input=asked, capture_output=True, text=True, check=True, user="nobody", cwd="/")
-        [answer] = json.loads(done.stdout)
+def test_a_user_cannot_read_the_schedulers_token(submission: Submission, open_directory: Path) -> None:
+    place, token = open_directory, open_directory / "token"
+    for file in (SLURM / "jobsight.lua", HARNESS):
+        shutil.copy(file, place)
+    shutil.copy(submission.token_file, token)
+    token.chmod(0o400)
+    text = (SLURM / "job_submit.lua").read_text().replace("/etc/jobsight/slurm-token", str(token))
+    (place / "job_submit.lua").write_text(text.replace("8470", str(submission.port)))
+    asked = json.dumps({"script": f"{place}/job_submit.lua", "calls": [job()]})
+    command = [str(LUA), f"{place}/harness.lua"]
+    done = subprocess.run(command, input=asked, capture_output=True, text=True, check=True, user="nobody", cwd="/")
+    [answer] = json.loads(done.stdout)
     assert (answer["status"], answer["changed"]) == (0, {})
     assert answer["lines"] == [f"jobsight: no advice: cannot read the token: {token}: Permission denied"]
 

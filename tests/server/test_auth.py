@@ -33,18 +33,6 @@ def test_the_secret_is_long_and_nowhere_in_the_database(sqlite_engine: Engine) -
         assert login.encode() not in file.read_bytes()
 
 
-@pytest.mark.parametrize("role", ["agent", "scheduler", "admin"])
-@pytest.mark.parametrize("wanted", ["agent", "scheduler", "admin"])
-def test_roles_reach_as_far_as_they_should(engine: Engine, role: str, wanted: str) -> None:
-    number, secret = make(engine, role)
-    if role in (wanted, "admin"):
-        assert TokenCache(engine).authenticate(f"Bearer {secret}", (wanted,), 2.0).id == number
-        return
-    with pytest.raises(AuthError, match=f"role {role} may not") as refused:
-        TokenCache(engine).authenticate(f"Bearer {secret}", (wanted,), 2.0)
-    assert refused.value.status == 403
-
-
 @pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer ", "Basic eDp5", "jobsight_agent_x"])
 def test_a_request_without_a_token_is_told_how_to_send_one(sqlite_engine: Engine, header: str | None) -> None:
     with pytest.raises(AuthError, match="Authorization: Bearer") as refused:

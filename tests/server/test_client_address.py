@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from jobsight_server.auth.client_address import TrustedProxies, on_this_host
 from jobsight_server.front.wsgi import environ_of
-from jobsight_server.settings import SettingsError, load_settings
+from jobsight_server.settings.load import SettingsError, load_settings
 
 PROXIES = TrustedProxies(["127.0.0.1", "10.1.0.0/16", "fd00::/8"])
 

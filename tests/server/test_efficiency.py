@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, delete, insert
+from sqlalchemy import Engine, delete
 from tests import make
 
 from jobsight_server import cli
@@ -60,10 +61,7 @@ def site(engine: Engine) -> Engine:
         add(connection, 47, "57", {}, array_task="50_7", end=None, state="running", profiled=False)
         for part in range(2):
             add(connection, 48 + part, str(60 + part), USED, array_task=f"60+{part}")
-        numbers = ("cpus", "first_time", "last_time", "received_at", "samples", "wraps", "resets", "boots", "missing")
-        texts = {"boot_id": "b", "interfaces": "[]", "agent": "a"}
-        node = {"cluster": "alpha", "name": "n9"} | texts | dict.fromkeys(numbers, 1)
-        connection.execute(insert(schema.nodes).values(node))
+        make.node(connection, "n9")
     rebuild(engine)
     return engine
 
@@ -140,8 +138,7 @@ def test_a_job_that_ran_out_used_at_least_so_much(seff: Seff) -> None:
 
 def test_without_agents_only_the_log_could_have_had_it(site: Engine, seff: Seff) -> None:
     assert "Bandwidth: no samples of n1." in seff("29.head")[1]
-    with site.begin() as connection:
-        connection.execute(delete(schema.nodes))
+    make.execute(site, delete(schema.nodes))
     out = seff("29.head")[1]
     assert "Bandwidth: not in the accounting log, and no agent reports from this cluster." in " ".join(out.split())
 
@@ -199,6 +196,14 @@ def test_a_task_has_the_id_that_people_see_and_an_array_is_summed_up(seff: Seff)
     assert "Bandwidth: not measured for 1 of 6 tasks." in out
     assert all(len(line) <= 80 for line in lines)
     assert "2 tasks: 2 completed" in seff("60")[1]
+
+
+@pytest.mark.parametrize(("log", "words"), [("torque", "#PBS -l "), ("pbspro", "#PBS -l "), ("gridengine", "#$ -l ")])
+def test_an_imported_cluster_has_the_words_of_its_own_scheduler(seff: Seff, site: Engine, log: str, words: str) -> None:
+    url, file = site.url.render_as_string(hide_password=False), Path(__file__).parents[1] / f"golden/logs/{log}.log"
+    cli.main(["import", str(file), "--cluster", "alpha", "--database", url])
+    out = seff("12.head")[1]
+    assert (words in out, "#SBATCH" in out) == (True, False)
 
 
 def test_several_jobs_follow_each_other(seff: Seff) -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from sqlalchemy import Engine, insert
 from tests import make
+from tests.make import output_of
 
 from jobsight_server import cli
 from jobsight_server.command_line.answers import whole_file
@@ -24,8 +25,7 @@ def test_an_unknown_cluster_is_named_and_nothing_written(
     sqlite_engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["export", "jobs", str(tmp_path / "jobs.csv"), "--database", f"{sqlite_engine.url}"]
-    assert cli.main([*command, "--cluster", "beta"]) == 1
-    assert "unknown cluster 'beta'; known: none" in capsys.readouterr().err
+    assert "unknown cluster 'beta'; known: none" in output_of(cli.main, capsys, *command, "--cluster", "beta", status=1)
     assert not (tmp_path / "jobs.csv").exists()
 
 

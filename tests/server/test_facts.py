@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, select
+from tests.make import not_none
 
 from jobsight_server.accounting.parsers.pbspro import parse_line as parse_pbspro
 from jobsight_server.accounting.parsers.table import parser_of
@@ -65,17 +66,14 @@ def test_pbs_and_torque_where_their_logs_have_them() -> None:
         (parse_pbspro, 'comment="large: jobsight:input_bytes=3.1e9"'),
         (parse_pbspro, "Variable_List=PBS_O_HOME=/home,FACTS=jobsight:input_bytes=3.1e9,X=1"),
     ):
-        run = parse(f"{line}{times} {said}").run
-        assert run is not None
+        run = not_none(parse(f"{line}{times} {said}").run)
         assert (facts_of(run.facts), run.dropped_facts) == (BYTES, 0)
 
 
 def test_columns_of_a_table_and_objects_of_its_json() -> None:
-    run = parser_of(TABLE)("7,ann,100,200,3.1e9,").run
+    run = not_none(parser_of(TABLE)("7,ann,100,200,3.1e9,").run)
     of_json = parser_of(b"{")('{"job_id": "7", "user": "ann", "start_epoch_s": 1, "fact_input_bytes": 3.1e9}').run
-    assert run is not None
-    assert of_json is not None
-    assert facts_of(run.facts) == facts_of(of_json.facts) == BYTES
+    assert facts_of(run.facts) == facts_of(not_none(of_json).facts) == BYTES
     with pytest.raises(AccountingError, match="two columns"):
         parser_of(b"job_id,user,start_epoch_s,fact_a,fact_a\n")
 

@@ -6,11 +6,14 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import pytest
 from msgspec import to_builtins
 from sqlalchemy import Engine, delete, event, insert, update
+from tests import make
+from tests.make import output_of
 
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS, metrics_of
@@ -20,10 +23,11 @@ from jobsight_server import cli
 from jobsight_server.accounting.amounts import size_text
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, Prediction
 from jobsight_server.forecasts.history import history
+from jobsight_server.forecasts.reader import StateKey
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.forecasts.such_jobs import last_runs
-from jobsight_server.storage.schema import jobs, model_state, profiles
+from jobsight_server.storage.schema import jobs, model_state
 
 STEPS = [200.0, 200.0, 800.0, 800.0, 800.0, 800.0, 800.0, 800.0]
 
@@ -31,20 +35,10 @@ STEPS = [200.0, 200.0, 800.0, 800.0, 800.0, 800.0, 800.0, 800.0]
 def fill(engine: Engine, user: str, values: list[float], metric: str = "bandwidth", cluster: str = "alpha") -> None:
     """Runs of one user with these values, learned."""
     with engine.begin() as connection:
-        for position, value in enumerate(values):
-            run = {
-                "cluster": cluster,
-                "job_id": f"{user}-{metric}-{position}",
-                "start": 0.0,
-                "end": 1000.0 + position,
-                "state": "ended",
-                "user": user,
-                "recorded_at": 0.0,
-                "profiled": True,
-            }
-            run_id = connection.execute(insert(jobs).values(run).returning(jobs.c.id)).scalar_one()
-            row = {"run_id": run_id, "metric": metric, "learn_seq": position + 1, "value": value}
-            connection.execute(insert(profiles).values(row))
+        for number, value in enumerate(values):
+            row = {"cluster": cluster, "user": user, "start": 0.0, "end": 1000.0 + number, "recorded_at": 0.0}
+            used = {metric: {"value": value, "learn_seq": number + 1}}
+            make.job(connection, f"{user}-{metric}-{number}", used=used, **row)
     rebuild(engine)
 
 
@@ -117,7 +111,9 @@ def test_a_reader_that_keeps_the_model_answers_as_one_that_reads_it(engine: Engi
         for request in asked * 2:
             assert answers(engine, [request], keeps) == answers(engine, [request])
     with engine.begin() as connection:  # as parts that have expired
-        connection.execute(delete(model_state).where(model_state.c.key.contains('"u2"')))
+        keys = [key for key in ForecastConfig().profile("memory").state_keys(asked[2].question) if '"u2"' in key]
+        expired = [StateKey("alpha", "memory", key).id for key in keys]
+        connection.execute(delete(model_state).where(model_state.c.id.in_(expired)))
     assert answers(engine, asked, keeps) == answers(engine, asked)
     assert answers(engine, asked[2:], keeps)[0].level == "site"
 
@@ -192,10 +188,9 @@ def test_history_says_what_was_forecast_before(engine: Engine) -> None:
 
 def test_the_command_answers_in_json(engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     fill(engine, "u", STEPS)
-    assert cli.main(["predict", "--database", database_url, "--cluster", "alpha", "--user", "u", "--json"]) == 0
-    printed = capsys.readouterr().out
-    assert cli.main(["predict", "--database", database_url, "--user", "u", "--json"]) == 0
-    assert capsys.readouterr().out == printed, "there is one cluster only"
+    predict = partial(output_of, cli.main, capsys, "predict", "--json", "--database", database_url)
+    printed = predict("--cluster", "alpha", "--user", "u")
+    assert predict("--user", "u") == printed, "there is one cluster only"
     found = json.loads(printed)["predictions"]
     assert [answer["metric"] for answer in found] == list(metrics_of(gpus=False))
     assert found[0]["value"] == 800
@@ -205,8 +200,8 @@ def test_the_command_answers_in_json(engine: Engine, database_url: str, capsys: 
     (answer,) = json.loads(printed.out)["predictions"]
     assert answer["reason"].startswith("no history")
     assert printed.err == "w has no finished job on alpha: these forecasts are based on other users' jobs\n"
-    assert cli.main(["predict", "--database", database_url, "--cluster", "beta", "--user", "u", "--json"]) == 1
-    assert capsys.readouterr().err == "jobsight predict: unknown cluster 'beta'; known: alpha\n"
+    unknown = predict("--cluster", "beta", "--user", "u", status=1)
+    assert unknown == "jobsight predict: unknown cluster 'beta'; known: alpha\n"
 
 
 def test_the_command_takes_what_is_known_of_the_job(
@@ -256,8 +251,7 @@ def test_the_command_says_first_what_to_do(
     rebuild(engine)
     known = ["--processors", "8", "--memory", "64G", "--application", "cfd"]
     ask = ["predict", "--database", database_url, "--cluster", "alpha", "--user", "u[bold]", *known]
-    assert cli.main(ask) == 0
-    printed = capsys.readouterr().out
+    printed = output_of(cli.main, capsys, *ask)
     assert max(len(line) for line in printed.splitlines()) <= 80
     text = " ".join(printed.split())
     assert text.startswith("Ask for ")
@@ -278,15 +272,11 @@ def test_without_processors_the_job_has_as_many_as_the_last_similar_one(
     engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(engine, "u", [1.5e9, 2.5e9, 2.5e9, 1.2e9], metric="memory")
-    with engine.begin() as connection:
-        connection.execute(update(jobs).values(processors=8))
+    make.execute(engine, update(jobs).values(processors=8))
     ask = ["predict", "--database", database_url, "--cluster", "alpha", "--user"]
-    assert cli.main([*ask, "u", "--processors", "8"]) == 0
-    given = capsys.readouterr().out
-    assert cli.main([*ask, "u"]) == 0
-    said, _, rest = capsys.readouterr().out.partition("\n")
+    given = output_of(cli.main, capsys, *ask, "u", "--processors", "8")
+    said, _, rest = output_of(cli.main, capsys, *ask, "u").partition("\n")
     assert (said, rest) == ("--processors is not given: this is for 8, as your last similar job had.", given)
-    assert cli.main([*ask, "nobody"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
+    text = " ".join(output_of(cli.main, capsys, *ask, "nobody").split())
     assert "this is for 1." in text
     assert re.search(r"memory .*– +– +none measured", text)

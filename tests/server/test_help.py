@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.make import output_of
 
 from jobsight_agent import cli as agent_cli
 from jobsight_server import cli
 from jobsight_server.command_line import arguments as shared
 from jobsight_server.command_line.help_text import HelpParser
-from jobsight_server.settings import SettingsError
+from jobsight_server.settings.load import SettingsError
 
 
 def with_subcommands(parser: argparse.ArgumentParser, words: list[str]) -> Iterator[list[str]]:
@@ -77,8 +78,7 @@ def test_every_value_is_named_by_what_it_is(
 
 
 def test_the_overview_keeps_names_and_explanations_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["--help"]) == 0
-    lines = capsys.readouterr().out.splitlines()[6:]
+    lines = output_of(cli.main, capsys, "--help").splitlines()[6:]
     assert [re.split(r"\s{2,}", line.strip())[0] for line in lines] == list(cli.COMMANDS)
     assert all(len(line) <= 80 for line in lines)
 
@@ -111,8 +111,7 @@ def test_every_command_reads_the_settings_of_the_installed_host(
     monkeypatch.chdir(tmp_path)
 
     def complaint(*arguments: str) -> str:
-        assert cli.main(["seff", "1", *arguments]) == 1
-        return capsys.readouterr().err
+        return output_of(cli.main, capsys, "seff", "1", *arguments, status=1)
 
     assert "sqlite:///jobsight.db" in complaint(), "no such installation"
     installed.write_text('database = "sqlite:////nowhere/installed.db"\n')

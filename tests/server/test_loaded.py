@@ -44,6 +44,7 @@ def site(migrated_file: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     ("command", "packages"),
     [
         ("--help", ["jobsight_server"]),
+        ("token list --database SITE", _STORAGE),
         ("serve --help", sorted([*_OURS, "msgspec", "sqlalchemy", "typing_extensions"])),
         ("import torque LOG --cluster alpha --database SITE", [*_STORAGE, "learner", "numpy"]),
         ("predict --cluster alpha --user alice --database SITE", _STORAGE),

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import make_url
+from tests import make
 
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.lock import LockedError, ServerLock, role_lock
@@ -178,8 +179,7 @@ def test_predict_reads_a_database_that_it_cannot_write(tmp_path: Path, open_dire
     expected = subprocess.run(ask, capture_output=True, text=True, check=True).stdout
     assert '"value": ' in expected
     engine = open_engine(f"sqlite:///{file}")
-    with engine.begin() as connection:
-        connection.execute(text("UPDATE jobs SET queue = 'written last'"))
+    make.execute(engine, "UPDATE jobs SET queue = 'written last'")
     if writer == "has gone":
         engine.dispose()
         assert not Path(f"{file}-wal").exists()

@@ -7,6 +7,7 @@ import json
 
 import pytest
 from sqlalchemy import Engine, insert
+from tests.make import output_of
 
 from jobsight_server.cli import main
 from jobsight_server.storage import schema
@@ -25,8 +26,7 @@ def url(sqlite_engine: Engine) -> str:
 
 @pytest.mark.parametrize("action", [[], ["list"]])
 def test_it_lists_without_control_characters(url: str, capsys: pytest.CaptureFixture[str], action: list[str]) -> None:
-    assert main(["quarantine", *action, "--database", url]) == 0
-    shown = capsys.readouterr().out
+    shown = output_of(main, capsys, "quarantine", *action, "--database", url)
     assert "1970-01-01 00:00:01  -/\\x1b[31mred  3 bytes: not JSON" in shown
     assert "2 kept (" in shown
     assert "alpha /log/20110908:3: cut: a\\rb" in shown
@@ -55,13 +55,10 @@ def test_without_a_server_batches_wait(url: str, capsys: pytest.CaptureFixture[s
     said = capsys.readouterr()
     assert said.out == "0 of 2 batches were accepted\n"
     assert "2 waiting: a server retries them while it runs" in said.err
-    assert main(["quarantine", "--database", url]) == 0
-    assert capsys.readouterr().out.count("(waiting for a retry)") == 2
+    assert output_of(main, capsys, "quarantine", "--database", url).count("(waiting for a retry)") == 2
 
 
 def test_nothing_to_retry_is_no_failure(sqlite_engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"{sqlite_engine.url}"
-    assert main(["quarantine", "retry", "--database", url]) == 0
-    assert "the quarantine is empty" in capsys.readouterr().out
-    assert main(["quarantine", "--database", url]) == 0
-    assert capsys.readouterr().out.startswith("nothing was rejected\n")
+    assert "the quarantine is empty" in output_of(main, capsys, "quarantine", "retry", "--database", url)
+    assert output_of(main, capsys, "quarantine", "--database", url).startswith("nothing was rejected\n")

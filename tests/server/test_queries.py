@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from msgspec.structs import asdict
-from sqlalchemy import Connection, Engine, insert
+from sqlalchemy import Connection, Engine
 from tests import make
+from tests.make import not_none
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.forecasts.record import Asked
@@ -15,7 +16,6 @@ from jobsight_server.queries.job_detail import NODES_DRAWN, job_detail
 from jobsight_server.queries.nodes import node_list
 from jobsight_server.queries.now import SORTS, now_page, samples_per_s
 from jobsight_server.queries.timeline import timeline
-from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import count_all
 
 NOW = 1_000_000.0
@@ -115,18 +115,11 @@ def test_a_job_shows_its_runs_values_reasons_and_nodes(engine: Engine) -> None:
     with engine.begin() as connection:
         add_node(connection, 1, "n1")
         add_readings(connection, 1, [{"time": float(t), "net_in_bytes": 100 * t} for t in range(0, 40, 10)])
-        first = add_job(connection, "7", "ada", state="requeued")
-        second = add_job(connection, "7", "ada", start=20.0, end=None, state="running")
-        connection.execute(
-            insert(schema.profiles).values(
-                run_id=first, metric="memory", learn_seq=1, value=None, reason="no samples of n9"
-            )
-        )
-        for run, node in ((first, "n9"), (second, "n1.example.org")):
-            connection.execute(insert(schema.job_nodes).values(run_id=run, node=node, processors=2))
+        used = {"memory": {"value": None, "reason": "no samples of n9"}}
+        add_job(connection, "7", "ada", state="requeued", on={"n9": 2}, used=used)
+        add_job(connection, "7", "ada", start=20.0, end=None, state="running", on={"n1.example.org": 2})
         found = job_detail(connection, reader_of(engine), "alpha", "7", now=30.0)
-    assert found is not None
-    before, after = found.runs
+    before, after = not_none(found).runs
     assert [entry.metric for entry in before.profile] == ["bandwidth", "memory", "cpu", "runtime"]
     assert before.profile[1].reason == "no samples of n9"
     assert before.profile[0].reason == "a run that is requeued is not profiled"
@@ -134,20 +127,18 @@ def test_a_job_shows_its_runs_values_reasons_and_nodes(engine: Engine) -> None:
     assert after.profile[1].reason == "so far: its samples have not been read yet"
     assert before.nodes[0].series is None
     assert "never sent" in (before.nodes[0].reason or "")
-    drawn = after.nodes[0].series
-    assert drawn is not None
+    drawn = not_none(after.nodes[0].series)
     assert drawn.time == [20, 30], "the short name is the node's"
     assert drawn.in_bps == [pytest.approx(800), pytest.approx(800)]
 
 
 def test_of_a_job_on_many_nodes_the_first_are_drawn_and_it_says_so(engine: Engine) -> None:
     with engine.begin() as connection:
-        run = add_job(connection, "7", "ada")
-        for number in range(1, NODES_DRAWN + 3):
-            add_node(connection, number, f"n{number:03}")
-            connection.execute(insert(schema.job_nodes).values(run_id=run, node=f"n{number:03}", processors=1))
-        found = job_detail(connection, reader_of(engine), "alpha", "7", now=30.0)
-    assert found is not None
+        names = [f"n{number:03}" for number in range(1, NODES_DRAWN + 3)]
+        add_job(connection, "7", "ada", on=dict.fromkeys(names, 1))
+        for number, name in enumerate(names, 1):
+            add_node(connection, number, name)
+        found = not_none(job_detail(connection, reader_of(engine), "alpha", "7", now=30.0))
     nodes = found.runs[0].nodes
     assert len(nodes) == NODES_DRAWN + 2
     assert found.runs[0].nodes_drawn == NODES_DRAWN

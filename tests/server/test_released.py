@@ -19,6 +19,8 @@ import msgspec
 import numpy as np
 import pytest
 from sqlalchemy import Engine, MetaData, insert, inspect, select, text
+from tests import make
+from tests.make import not_none
 
 from jobsight_server.auth.tokens import TokenCache, digest_of
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest
@@ -147,8 +149,7 @@ def _rows(engine: Engine, tables: dict[str, list[str]]) -> dict[str, list[tuple[
 
 
 def _sorted(engine: Engine, query: str) -> list[tuple[Any, ...]]:
-    with engine.connect() as connection:
-        return sorted((tuple(row) for row in connection.execute(text(query))), key=repr)
+    return sorted(map(tuple, make.rows(engine, query)), key=repr)
 
 
 @pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index ix_jobs_took_s")
@@ -215,8 +216,7 @@ def test_it_answers_the_same(released: Engine) -> None:
     }
     for answer, (_, probability, _) in zip(found, ASKED.values(), strict=True):
         assert answer.probability == pytest.approx(probability, abs=0.03)
-    assert failed.bound is not None
-    assert failed.bound > too_small
+    assert not_none(failed.bound) > too_small
 
 
 @pytest.mark.storage
@@ -228,8 +228,7 @@ def test_a_job_that_ran_when_it_was_stopped_is_profiled_after_the_upgrade(releas
         connection.execute(text(ended + "WHERE job_id = '15.s'"))
     assert profile_finished(released, 0.0, lambda: 2e9) == 1
     query = select(profiles).join(jobs).where(jobs.c.job_id == "15.s")
-    with released.connect() as connection:
-        found = {row.metric: row for row in connection.execute(query)}
+    found = {row.metric: row for row in make.rows(released, query)}
     assert found["runtime"].value == 60.0
     assert found["memory"].value == 1342177280 / 8
     assert {metric: (row.forecast, row.bound) for metric, row in found.items()} == PENDING
@@ -239,8 +238,7 @@ def test_a_job_that_ran_when_it_was_stopped_is_profiled_after_the_upgrade(releas
 def test_savings_and_applications_are_those_of_the_stored_jobs(released: Engine) -> None:
     applications = "SELECT DISTINCT application FROM jobs WHERE application IS NOT NULL"
     counted = "SELECT DISTINCT application FROM savings_groups WHERE application <> ''"
-    with released.begin() as connection:
-        connection.execute(text("UPDATE jobs SET name = 'nf-bwa_(' || job_id || ')' WHERE name LIKE 'mesh%'"))
+    make.execute(released, "UPDATE jobs SET name = 'nf-bwa_(' || job_id || ')' WHERE name LIKE 'mesh%'")
     upgrade(released)
     assert count_marked(released) > 0
     assert _sorted(released, counted) == _sorted(released, applications) == [("bwa",), ("cfd",)]
@@ -279,18 +277,15 @@ def test_servers_that_start_together_upgrade_it_once(released: Engine, database_
 @pytest.mark.storage
 def test_any_other_version_is_refused_with_what_to_do(released: Engine) -> None:
     for version in ("0003", "0045", "9999"):
-        with released.begin() as connection:
-            connection.execute(text("UPDATE alembic_version SET version_num = :version"), {"version": version})
+        make.execute(released, "UPDATE alembic_version SET version_num = :version", {"version": version})
         with pytest.raises(DatabaseError, match=rf"schema version {version}; .*upgrade 0\.1 by starting 0\.2 once"):
             upgrade(released)
-    with released.connect() as connection:
-        assert connection.scalar(text("SELECT count(*) FROM jobs")) == 16
+    assert make.rows(released, "SELECT count(*) FROM jobs") == [(16,)]
 
 
 def test_tables_of_another_program_are_left_alone(tmp_path: Path) -> None:
     engine = open_engine(f"sqlite:///{tmp_path / 'other.db'}")
-    with engine.begin() as connection:
-        connection.execute(text("CREATE TABLE theirs (a INTEGER)"))
+    make.execute(engine, "CREATE TABLE theirs (a INTEGER)")
     with pytest.raises(DatabaseError, match="tables of another program, such as 'theirs'"):
         upgrade(engine)
     assert inspect(engine).get_table_names() == ["theirs"]

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.make import not_none
 
 from jobsight_server.advice.recommendation import JobRequest
 from jobsight_server.advice.scheduler_words import (
@@ -95,8 +96,7 @@ def test_any_request_of_slurm_is_read_or_refused(count: dict[str, float], memory
     assert is_sound(request)
     advice = slurm_advice(request, request.memory_bytes, request.walltime_s)
     if request.memory_bytes is not None:
-        assert advice.mem is not None
-        assert advice.mem * MIB * (request.nodes or 1) >= request.memory_bytes * (1 - 1e-9)
+        assert not_none(advice.mem) * MIB * (request.nodes or 1) >= request.memory_bytes * (1 - 1e-9)
 
 
 @given(
@@ -115,5 +115,4 @@ def test_any_request_of_pbs_is_read_or_refused(asked: dict[str, str]) -> None:
     if advice.select is not None:
         again = pbs_request(PbsRequest(select=advice.select))
         assert again.processors == request.processors
-        assert again.memory_bytes is not None
-        assert again.memory_bytes >= 5 * GIB * (1 - 1e-9)
+        assert not_none(again.memory_bytes) >= 5 * GIB * (1 - 1e-9)

@@ -11,15 +11,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine
 from tests import make
 
 from jobsight_server.queries.timeline import timeline
-from jobsight_server.storage.sample_columns import MODULUS, NAMES, TOTALS, UNKNOWN, WHOLE, SampleColumns, difference
+from jobsight_server.storage.sample_columns import NAMES, TOTALS, UNKNOWN, WHOLE, SampleColumns, difference
 from jobsight_server.storage.samples import CHUNK_S, read_samples
 from jobsight_server.storage.sent import deflate, pack, unpack
-from jobsight_server.storage.size_cap import keep_size
-from jobsight_server.storage.upkeep import delete_old
 
 Row = tuple[Any, ...]
 DAY_S = 86400.0
@@ -144,20 +142,3 @@ def _holds_five_around(found: SampleColumns, rows: list[Row], since: float, unti
     of_row = dict(zip(times, rows, strict=True))
     expected = SampleColumns.of_rows([of_row[time] for time in found.time.tolist()])
     same(from_first(found), from_first(expected))
-
-
-@pytest.mark.exhaustive
-@pytest.mark.storage
-def test_chunks_go_with_age_and_where_the_database_is_to_be_smaller(engine: Engine) -> None:
-    rng = random.Random(3)
-    with engine.begin() as connection:
-        for day in range(40):
-            rows = [(day * DAY_S + i, rng.randrange(MODULUS), 0, 0.0, 0, 0.0, None, None) for i in range(2000)]
-            make.readings(connection, 1, rows, sequence=day, deflated=True)
-    assert delete_old(engine, 10 * DAY_S) == 20_000
-    assert delete_old(engine, 10 * DAY_S + 1000.0) == 0  # half of the next one is newer
-    with engine.connect() as connection:
-        assert connection.execute(text("SELECT min(first_time), count(*) FROM readings")).one() == (10 * DAY_S, 30)
-    assert keep_size(engine, 1, 40 * DAY_S) == 29 * 2000
-    with engine.connect() as connection:
-        assert connection.execute(text("SELECT min(first_time), count(*) FROM readings")).one() == (39 * DAY_S, 1)

@@ -117,6 +117,9 @@ def test_what_retention_deletes_is_summarised_once_however_it_is_stored(engine: 
     while before < rows[-1][0]:
         before += rng.random() * 5 * HOUR_S
         delete_old(engine, before)
+        with engine.connect() as connection:
+            kept = read_samples(connection, 1, before, 1e12).time.tolist()
+        assert kept == [row[0] for row in rows if row[0] >= before]
         if by_size and before > rows[0][0] + DAY_S:
             keep_size(engine, 1, rows[-1][0])
             break

@@ -16,8 +16,7 @@ from tests import make
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.ingest.reception import Answer, Reception
 from jobsight_server.serve.app import create_app
-from jobsight_server.settings import load_settings
-from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.settings.load import load_settings
 from jobsight_server.storage.lock import take_over
 from jobsight_server.storage.schema import quarantine
 from site_run import JOBSIGHT, wait_until
@@ -92,8 +91,7 @@ def test_a_writer_stores_its_own_clusters_only(engine: Engine) -> None:
     finally:
         for reception in writers:
             reception.committer.close()
-    with engine.connect() as connection:
-        assert read_event_counts(connection)["batches_rejected", "collected by another server"] == 1
+    assert make.counts(engine)["batches_rejected", "collected by another server"] == 1
 
 
 def test_a_query_server_without_a_writer_is_ready_and_takes_no_samples(sqlite_engine: Engine) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from jobsight_server.forecasts import forecast_config
 from jobsight_server.front.addresses import split_address
-from jobsight_server.settings import SETTINGS, AccountingSource, Settings, SettingsError, load_settings, settings_in
+from jobsight_server.settings.declared import AccountingSource, Settings
+from jobsight_server.settings.load import SETTINGS, SettingsError, load_settings, settings_in
 from jobsight_server.settings.measurements import MeasurementSource
 from jobsight_server.settings.tables import Access, AdjustLimits, Mail, WeeklyMail
 from jobsight_server.systems.listed import all_sections
@@ -19,9 +19,15 @@ from jobsight_server.systems.offers.settings import OffersSettings
 from jobsight_server.systems.ranking.settings import RankingSettings
 
 
+def toml(directory: Path, text: str) -> Path:
+    """A settings file of this text."""
+    file = directory / "jobsight.toml"
+    file.write_text(text)
+    return file
+
+
 def test_the_later_source_wins(tmp_path: Path) -> None:
-    file = tmp_path / "jobsight.toml"
-    file.write_text('listen = "0.0.0.0:1"\nquery_workers = 3\nretention_days = 7\n')
+    file = toml(tmp_path, 'listen = "0.0.0.0:1"\nquery_workers = 3\nretention_days = 7\n')
     environment = {"JOBSIGHT_QUERY_WORKERS": "4", "JOBSIGHT_RETENTION_DAYS": "8", "PATH": "/bin"}
     settings = load_settings(file, environment, {"retention_days": "9", "coverage": None})
     assert (settings.listen, settings.query_workers, settings.retention_days) == (("0.0.0.0:1",), 4, 9.0)
@@ -29,9 +35,8 @@ def test_the_later_source_wins(tmp_path: Path) -> None:
 
 
 def test_accounting_directories_from_file_and_flag(tmp_path: Path) -> None:
-    file = tmp_path / "jobsight.toml"
-    file.write_text('[[accounting]]\ncluster = "alpha"\ndirectory = "/var/a"\n')
-    settings = load_settings(file, {}, {"accounting": ["beta=/var/b=c"]})
+    alpha = toml(tmp_path, '[[accounting]]\ncluster = "alpha"\ndirectory = "/var/a"\n')
+    settings = load_settings(alpha, {}, {"accounting": ["beta=/var/b=c"]})
     assert settings.accounting == (
         AccountingSource("alpha", Path("/var/a")),
         AccountingSource("beta", Path("/var/b=c")),
@@ -40,8 +45,7 @@ def test_accounting_directories_from_file_and_flag(tmp_path: Path) -> None:
 
 
 def test_several_texts_from_file_and_environment(tmp_path: Path) -> None:
-    file = tmp_path / "jobsight.toml"
-    file.write_text('clusters = ["alpha", "beta"]\n')
+    file = toml(tmp_path, 'clusters = ["alpha", "beta"]\n')
     assert load_settings(file, {}).clusters == ("alpha", "beta")
     assert load_settings(file, {"JOBSIGHT_CLUSTERS": "gamma delta"}).clusters == ("gamma", "delta")
     with pytest.raises(SettingsError, match=r"JOBSIGHT_CLUSTERS: clusters = .* has 1 to"):
@@ -50,8 +54,7 @@ def test_several_texts_from_file_and_environment(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["true", '"True"', "1"])
 def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> None:
-    file = tmp_path / "jobsight.toml"
-    file.write_text(f"learn_apportioned = {text}\n")
+    file = toml(tmp_path, f"learn_apportioned = {text}\n")
     settings = load_settings(file, {})
     assert settings.learn_apportioned is forecast_config(settings).learn_apportioned is True
     assert Settings.from_json(settings.to_json()) == settings
@@ -93,28 +96,34 @@ def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> Non
             "'a-b'is not a label name",
         ),
         ("accounting = 1", r"accounting: expected `array`.*write \[\[accounting\]\] tables"),
+        ("[matching]\nhold_s = 0", r"matching_hold_s = 0: expected `float` >= 1"),
+        ("[matching]\nkept = 3", r"unknown setting \[matching\] 'kept'; known: from_agents, hold_s"),
+        ("[offers]\nnodes = ['alpha']", r"'alpha' is not CLUSTER=NODES"),
+        ("[lending]\nnodes = 1", r"unknown setting \[lending\] 'nodes'; known: matching, offers, ranking"),
+        ("matching = 1", "unknown setting 'matching'"),
     ],
 )
 def test_a_wrong_setting_is_named_with_its_place(tmp_path: Path, text: str, message: str) -> None:
-    file = tmp_path / "jobsight.toml"
-    file.write_text(text)
     with pytest.raises(SettingsError, match=message) as caught:
-        load_settings(file, {})
+        load_settings(toml(tmp_path, text), {}, {}, all_sections())
     assert "jobsight.toml" in str(caught.value)
 
 
-def test_a_fraction_and_a_missing_file_in_plain_words(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"^--coverage 95: give a fraction between 0 and 1, such as 0\.95$"):
-        load_settings(flags={"coverage": "95"})
-    with pytest.raises(SettingsError, match=r"^settings file .*absent: No such file or directory$"):
-        load_settings(tmp_path / "absent")
-
-
-def test_environment_and_flags_are_named_too() -> None:
-    with pytest.raises(SettingsError, match=r"JOBSIGHT_QUERY_WORKERS: query_workers = '-1'"):
-        load_settings(None, {"JOBSIGHT_QUERY_WORKERS": "-1"})
-    with pytest.raises(SettingsError, match=r"--profile-grace-s: profile_grace_s = 'soon'"):
-        load_settings(None, {}, {"profile_grace_s": "soon"})
+@pytest.mark.parametrize(
+    ("file", "environment", "flags", "message"),
+    [
+        (None, {}, {"coverage": "95"}, r"^--coverage 95: give a fraction between 0 and 1, such as 0\.95$"),
+        (Path("/absent"), {}, {}, r"^settings file .*absent: No such file or directory$"),
+        (None, {"JOBSIGHT_QUERY_WORKERS": "-1"}, {}, r"JOBSIGHT_QUERY_WORKERS: query_workers = '-1'"),
+        (None, {}, {"profile_grace_s": "soon"}, r"--profile-grace-s: profile_grace_s = 'soon'"),
+        (None, {}, {"accounting": ["alpha="]}, r"--accounting: .*expected a path, got ''"),
+    ],
+)
+def test_a_wrong_value_from_elsewhere_is_named_too(
+    file: Path | None, environment: dict[str, str], flags: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SettingsError, match=message):
+        load_settings(file, environment, flags)
 
 
 @pytest.mark.parametrize("address", ["8470", "localhost", "localhost:", ":8470", "host:99999", "host:-1"])
@@ -123,14 +132,8 @@ def test_what_is_no_address(address: str) -> None:
         split_address(address)
 
 
-def test_an_accounting_directory_is_not_empty() -> None:
-    with pytest.raises(SettingsError, match=r"--accounting: .*expected a path, got ''"):
-        load_settings(None, {}, {"accounting": ["alpha="]})
-
-
 def test_placing_systems_have_tables_of_their_own(tmp_path: Path) -> None:
-    file = tmp_path / "jobsight.toml"
-    file.write_text('[matching]\nhold_s = 60\n[offers]\nnodes = ["alpha=4"]\n')
+    file = toml(tmp_path, '[matching]\nhold_s = 60\n[offers]\nnodes = ["alpha=4"]\n')
     environment = {"JOBSIGHT_RANKING_METHOD": "grv", "JOBSIGHT_MATCHING_HOLD_S": "70"}
     settings = load_settings(file, environment, {"matching_hold_s": "80"}, all_sections())
     again = Settings.from_json(settings.to_json())
@@ -140,29 +143,11 @@ def test_placing_systems_have_tables_of_their_own(tmp_path: Path) -> None:
     assert load_settings(file, environment).section(MatchingSettings) == MatchingSettings()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[matching]\nhold_s = 0", r"matching_hold_s = 0: expected `float` >= 1"),
-        ("[matching]\nkept = 3", r"unknown setting \[matching\] 'kept'; known: from_agents, hold_s"),
-        ("[offers]\nnodes = ['alpha']", r"'alpha' is not CLUSTER=NODES"),
-        ("[lending]\nnodes = 1", r"unknown setting \[lending\] 'nodes'; known: matching, offers, ranking"),
-        ("matching = 1", "unknown setting 'matching'"),
-    ],
-)
-def test_a_wrong_setting_of_a_placing_system_is_named(tmp_path: Path, text: str, message: str) -> None:
-    file = tmp_path / "jobsight.toml"
-    file.write_text(text)
-    with pytest.raises(SettingsError, match=message):
-        load_settings(file, {}, {}, all_sections())
-
-
 def test_settings_of_an_earlier_release_are_left_out_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file = tmp_path / "jobsight.toml"
     source = '[[accounting]]\ncluster = "a"\nsacct = ["sacct"]\noverlap_s = 7.0\n'
-    file.write_text(f"session_hours = 3\nprofile_interval_s = 9\nquery_workers = 4\n{source}")
+    file = toml(tmp_path, f"session_hours = 3\nprofile_interval_s = 9\nquery_workers = 4\n{source}")
     settings = load_settings(file, {})
     assert (settings.query_workers, settings.accounting[0].overlap_s) == (4, 900.0)
     for gone in ("'session_hours'", "'profile_interval_s'", "'overlap_s' of [[accounting]]"):
@@ -186,9 +171,3 @@ def test_every_setting_is_in_the_operations_document_with_its_default() -> None:
     document = (Path(__file__).parents[2] / "docs" / "operate" / "operations.md").read_text()
     for setting in ALL:
         assert f"| `{setting.name}` | `{setting.default_text}` | {setting.help} |" in document
-
-
-def test_a_command_that_needs_no_numbers_loads_no_numpy() -> None:
-    """It takes as long as all else that `jobsight token` loads."""
-    program = "import sys, jobsight_server.commands.token; sys.exit('numpy' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -16,7 +16,7 @@ from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.serve.app import create_app
-from jobsight_server.settings import Settings
+from jobsight_server.settings.declared import Settings
 
 RECORD = (
     "{at};E;{number}.server;user={user} group=physics jobname={name} queue=batch ctime={begin} qtime={begin} "

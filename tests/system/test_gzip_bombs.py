@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests import make
+from tests.make import not_none
 
 AT_ONCE = 32
 # 47 to 53 MiB in most runs, 65 in one of ten: how many bodies wait while one is unpacked is a matter of the moment.
@@ -64,8 +65,7 @@ def test_many_bombs_at_once_take_less_than_80_mib(tmp_path: Path) -> None:
     largest = gzip.compress(batch(1, 5000, 20))
     site = make.site(tmp_path / "site")
     with site.serve():
-        assert site.process is not None
-        writer = writer_of(site.process.pid)
+        writer = writer_of(not_none(site.process).pid)
         address = site.ingest_url.removeprefix("http://")
         headers = {"Authorization": f"Bearer {site.agent_token_file.read_text()}", "Content-Encoding": "gzip"}
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from tests.make import not_none
 
 ROOT = Path(__file__).parents[2]
 VERSION = "0.3.0"
@@ -32,8 +33,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         for name in line.split():
             copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
             copy(ROOT / name, source / name)
-    build = re.search(r"^RUN pip (wheel .+)$", containerfile, re.MULTILINE)
-    assert build is not None
+    build = not_none(re.search(r"^RUN pip (wheel .+)$", containerfile, re.MULTILINE))
     dist = re.search(r"^dist:.*\n(?:\t.*\n)*?\t.* pip (wheel .+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert dist is not None
     assert build[1].split()[-2:] == dist[1].split()[-2:] == [".", "./agent"]

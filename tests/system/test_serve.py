@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import sys
@@ -15,11 +14,10 @@ from pathlib import Path
 
 import pytest
 from tests import make
+from tests.make import not_none
 
 from jobsight_server.cli import main
 from site_run import JOBSIGHT, Site, wait_until
-
-GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "batch.json").read_text())
 
 
 @pytest.fixture
@@ -48,7 +46,7 @@ def children(pid: int) -> dict[str, int]:
 
 def post(url: str, site: Site, sequence: int) -> int:
     now = time.time() - 3600 + 10 * sequence
-    body = json.dumps({**GOLDEN, "sequence": sequence, "time": [now, now + 1, now + 2, now + 3]}).encode()
+    body = make.batch(sequence=sequence, time=[now, now + 1, now + 2, now + 3])
     headers = {"Authorization": f"Bearer {site.agent_token_file.read_text()}"}
     request = urllib.request.Request(f"{url}/api/v1/samples", body, headers)
     with urllib.request.urlopen(request, timeout=60) as response:
@@ -56,15 +54,13 @@ def post(url: str, site: Site, sequence: int) -> int:
 
 
 def test_a_role_that_dies_is_started_again(site: Site) -> None:
-    assert site.process is not None
-    before = children(site.process.pid)
+    before = children(not_none(site.process).pid)
     assert post(site.ingest_url, site, 1) == 200
     for pid in before.values():
         os.kill(pid, signal.SIGKILL)
 
     def back() -> bool:
-        assert site.process is not None
-        now = children(site.process.pid)
+        now = children(not_none(site.process).pid)
         with contextlib.suppress(OSError):
             return (
                 set(now) == set(before)
@@ -91,17 +87,14 @@ def test_a_writer_that_is_stopped_is_replaced(tmp_path: Path) -> None:
     site = make.site(tmp_path / "site")
     site._command = [sys.executable, "-c", program, *site._command[len(JOBSIGHT) :]]
     with site.serve():
-        assert site.process is not None
+        pid = not_none(site.process).pid
         assert post(site.ingest_url, site, 1) == 200
-        writer = children(site.process.pid)["writer"]
+        writer = children(pid)["writer"]
         os.kill(writer, signal.SIGSTOP)
 
         def back() -> bool:
-            assert site.process is not None
             with contextlib.suppress(OSError):
-                return (
-                    children(site.process.pid).get("writer", writer) != writer and post(site.ingest_url, site, 2) == 200
-                )
+                return children(pid).get("writer", writer) != writer and post(site.ingest_url, site, 2) == 200
             return False
 
         wait_until(back, 120, lambda: site.log.read_text()[-3000:])

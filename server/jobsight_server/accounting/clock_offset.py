@@ -9,7 +9,6 @@ another time need it: R, D and A.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, tzinfo
 from statistics import median_low
@@ -42,12 +41,6 @@ class ClockOffset:
         """Learn the offset from a record that shows it."""
         if (offset := offset_s(event)) is not None:
             self._seen.append(offset)
-
-    def learn_first(self, events: Iterable[JobEvent]) -> None:
-        """Learn from the first record that shows the offset, for earlier events."""
-        for event in events:
-            if not self.known:
-                self.learn(event)
 
     def stamped(self, event: JobEvent) -> JobEvent:
         """Return the record with its stamp in UTC, once the clock has learned from it."""

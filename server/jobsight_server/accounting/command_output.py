@@ -17,7 +17,7 @@ from sqlalchemy import Engine
 
 from jobsight_server.accounting.files import UnreadableError
 from jobsight_server.accounting.load import LoadReport
-from jobsight_server.settings import AccountingSource
+from jobsight_server.settings.declared import AccountingSource
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.seldom import Seldom
 
@@ -41,11 +41,10 @@ class CommandOutput:
         arguments: Sequence[str],
         timeout_s: float,
         stop: threading.Event | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         """Raise CommandError if the command cannot be run."""
-        self._timeout_s, self._stop, self._monotonic = timeout_s, stop, monotonic
-        self._deadline = monotonic() + timeout_s
+        self._timeout_s, self._stop = timeout_s, stop
+        self._deadline = time.monotonic() + timeout_s
         self._errors = b""
         self.stopped = self._ended = False
         try:
@@ -136,7 +135,7 @@ class CommandOutput:
             raise CommandError(how, self._error_line())
 
     def _left_s(self) -> float:
-        left_s = self._deadline - self._monotonic()
+        left_s = self._deadline - time.monotonic()
         if left_s <= 0:
             raise self._late()
         return left_s

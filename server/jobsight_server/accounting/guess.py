@@ -12,7 +12,7 @@ from jobsight_server.accounting.files import Content, UnreadableError
 from jobsight_server.accounting.formats import BEGINNING_BYTES, reader_of
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.store import printable
-from jobsight_server.settings import ACCOUNTING_FORMATS, AccountingFormat
+from jobsight_server.settings.declared import ACCOUNTING_FORMATS, AccountingFormat
 
 TRIED = 100
 """Number of records to try in each format."""

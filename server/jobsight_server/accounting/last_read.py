@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import Connection, Engine, delete, insert, select
 
-from jobsight_server.settings import AccountingSource
+from jobsight_server.settings.declared import AccountingSource
 from jobsight_server.storage.schema import log_reads
 
 _NOTED_EVERY_S = 15.0

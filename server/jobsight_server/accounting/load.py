@@ -60,7 +60,9 @@ def parse_chunk(chunk: Chunk, records_before: int, reader: RecordReader, clock_o
             events.append(reader.event(record))
         except AccountingError as error:
             rejects.append(Reject(number, error.reason, str(error), record.data))
-    clock_offset.learn_first(events)
+    for event in events:  # the first that shows the offset gives that of earlier ones, too
+        if not clock_offset.known:
+            clock_offset.learn(event)
     return ParsedChunk([clock_offset.stamped(event) for event in events], rejects)
 
 

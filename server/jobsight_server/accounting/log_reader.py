@@ -21,7 +21,7 @@ from jobsight_server.accounting.origin import NOTHING, Given
 from jobsight_server.accounting.position import FileProgress, Position, find_place, positions, set_position
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.store import lock_cluster, reject_label, take_back
-from jobsight_server.settings import AccountingFormat
+from jobsight_server.settings.declared import AccountingFormat
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.seldom import Seldom
 
@@ -92,7 +92,8 @@ class LogReader:
             check_format(content, self.log_format)
         if self.log_format is None and is_blank(content, final):
             return  # tried again in the next round
-        reader = open_reader(self.log_format or guess_format(content), content, self.given)
+        place.log_format = log_format = self.log_format or guess_format(content)
+        reader = open_reader(log_format, content, self.given)
         if reader.resumed is not None and place.offset:
             reader = reader.resumed(content.until(place.offset))
         content.go_to(place.offset)

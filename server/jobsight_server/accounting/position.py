@@ -41,6 +41,7 @@ class Position:
     offset: int = 0
     lines: int = 0
     counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    log_format: str = ""
 
 
 def positions(connection: Connection, cluster: str, path: str | None = None) -> dict[str, Position]:
@@ -95,6 +96,7 @@ class FileProgress:
     cut: Position | None
     read_again: bool
     counts: dict[tuple[str, str], int]
+    log_format: str = ""
 
     def count(self, counts: Mapping[tuple[str, str], int]) -> None:
         """Add to the file's part of the event counts."""
@@ -110,7 +112,7 @@ class FileProgress:
 
     def position(self, stat: str) -> Position:
         digests = fingerprint(self.head, self.tail, self.offset)
-        return Position(self.name, *digests, stat, self.offset, self.lines, dict(self.counts))
+        return Position(self.name, *digests, stat, self.offset, self.lines, dict(self.counts), self.log_format)
 
 
 def find_place(name: str, content: Content, own: Position | None, known: dict[str, Position]) -> FileProgress:

@@ -19,7 +19,7 @@ from jobsight_server.accounting.files import UnreadableError
 from jobsight_server.accounting.load import LoadReport
 from jobsight_server.accounting.log_reader import BytesRead, LogReader
 from jobsight_server.accounting.origin import NOTHING, Given
-from jobsight_server.settings import AccountingFormat, AccountingSource
+from jobsight_server.settings.declared import AccountingFormat, AccountingSource
 from jobsight_server.storage.schema import jobs
 from jobsight_server.storage.seldom import Seldom
 

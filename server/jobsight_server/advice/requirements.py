@@ -7,6 +7,7 @@ one has finished, three quarters if that failed, and all of it after that, unles
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
@@ -15,15 +16,13 @@ from typing import Any, Literal
 import msgspec
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
-from jobsight_predictor.estimators.base import JobOutcome
-from jobsight_predictor.estimators.hierarchical import Hierarchical
+from jobsight_predictor.hierarchical import Hierarchical
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.amounts import MIB
 from jobsight_server.advice.recommendation import Recommendation, plain_request, recommend
 from jobsight_server.advice.words import KEPT as KEPT_BECAUSE
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.decision import MORE_THAN_FAILED
-from jobsight_server.forecasts.reader import short_key
 from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.forecasts.request import question_of_text, question_text
 from jobsight_server.storage.engine import LARGEST_ID, fetch_by_keys, lock_until_commit, write_many
@@ -104,7 +103,7 @@ def ask(connection: Connection, reader: AnswerReader, submitted: SubmittedJob) -
     question = replace(submitted.job, requested_memory_bytes=requested / (submitted.job.processors or 1))
     found = recommend(connection, reader, cluster, question, plain_request(question))
     decision, confidence = found.decisions["memory"], None
-    if _is_measured(found):
+    if found.such_jobs.memory_bytes is not None or found.answers["memory"].value is not None:
         amount, enough = decision.amount, decision.enough
         if failed_bytes is not None:
             attempts = found.answers["memory"].attempts
@@ -148,11 +147,6 @@ def take_feedback(connection: Connection, feedback: Feedback) -> tuple[Taken, Ro
     if taken not in ("stored", "duplicate"):
         add_event_counts(connection, {(REJECTED, taken): 1})
     return taken, row
-
-
-def _is_measured(found: Recommendation) -> bool:
-    """Whether any similar job has measured memory."""
-    return found.such_jobs.memory_bytes is not None or found.answers["memory"].value is not None
 
 
 def _whole_mib(amount: float) -> int:
@@ -219,6 +213,15 @@ def _is_gone(connection: Connection, number: int) -> bool:
     return 0 < number <= (connection.scalar(select(func.max(requirements.c.id))) or 0)
 
 
+# Keys contain users' job names; PostgreSQL does not accept index entries above 2,704 bytes.
+_LONGEST = 500
+
+
+def _short(key: str) -> str:
+    """Shorten ``key`` for PostgreSQL's index if necessary, keeping it distinct from all others."""
+    return key if len(key) <= _LONGEST else f"{key[:200]}#{hashlib.sha256(key.encode()).hexdigest()}"
+
+
 _READ = (
     "WITH asked(cluster, key) AS (VALUES {asked}) SELECT s.key, s.state FROM asked CROSS JOIN requirement_state s "
     "WHERE s.cluster = asked.cluster AND s.key = asked.key"
@@ -237,7 +240,7 @@ def _estimator(job: Question, requested: int) -> tuple[Hierarchical, Question]:
 
 def _load(connection: Connection, cluster: str, estimator: Hierarchical, keys: Iterable[str]) -> set[str]:
     """Load the stored state of these parts into the estimator; return the parts that have one."""
-    named = {short_key(key): key for key in keys}
+    named = {_short(key): key for key in keys}
     rows = fetch_by_keys(connection, _READ, [(cluster, short) for short in named])
     parts: Mapping[str, Any] = {named[short]: msgspec.json.decode(state) for short, state in rows}
     estimator.load(parts)
@@ -257,8 +260,7 @@ def _tried(connection: Connection, submitted: SubmittedJob) -> int:
 def _learn(connection: Connection, row: Row[Any], failed: bool) -> None:
     estimator, job = _estimator(question_of_text(row.question), row.requested_bytes)
     _load(connection, row.cluster, estimator, estimator.keys(job))
-    given = float(row.memory_bytes)
-    estimator.learn(job, float(row.requested_bytes), JobOutcome(given, given, failed))
+    estimator.learn(job, float(row.memory_bytes), failed)
     parts = estimator.state().items()
-    stored = [(row.cluster, short_key(key), msgspec.json.encode(part).decode()) for key, part in parts]
+    stored = [(row.cluster, _short(key), msgspec.json.encode(part).decode()) for key, part in parts]
     write_many(connection, _WRITE, stored)

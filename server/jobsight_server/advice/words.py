@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, Protocol
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.groups import level_fields
@@ -31,6 +31,7 @@ from jobsight_server.forecasts.reader import SeriesKey, read_answers
 from jobsight_server.forecasts.record import Metric, Record, Share
 from jobsight_server.forecasts.such_jobs import SuchJobs
 from jobsight_server.settings.declared import AccountingSource
+from jobsight_server.storage.schema import accounting_files
 
 WASTEFUL = 2.0
 """Notify the user of a request this many times the recommendation, or the use of similar jobs."""
@@ -201,7 +202,7 @@ def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_t
 
 
 KEPT: dict[Kept, str] = {
-    "not measured": "the use of similar jobs was not measured",
+    "not measured": "the use of similar jobs is unknown, or not comparable",
     "no forecast": "there is no forecast until the model is trained",
     "no application": "a job without a name may belong to any application",
     "few jobs": "fewer than 5 similar jobs have been measured",
@@ -292,12 +293,13 @@ SCHEDULERS: dict[str, Scheduler] = {
 """Scheduler by format of the accounting log; the other formats do not name one."""
 
 
-def scheduler_of(sources: Iterable[AccountingSource], cluster: str) -> Scheduler | None:
-    """Return the scheduler whose log is followed for this cluster; None if the settings do not name its format."""
-    for source in sources:
-        if source.cluster == cluster:
-            return "slurm" if source.sacct else SCHEDULERS.get(source.format or "")
-    return None
+def scheduler_of(connection: Connection, sources: Iterable[AccountingSource], cluster: str) -> Scheduler | None:
+    """Return the scheduler of the cluster's logs, by the settings or by the files read; None if that is not one."""
+    files = accounting_files.c
+    formats = {"slurm" if source.sacct else source.format for source in sources if source.cluster == cluster} - {None}
+    formats = formats or {*connection.scalars(select(files.log_format).where(files.cluster == cluster).distinct())}
+    found = {SCHEDULERS[name] for name in formats if name in SCHEDULERS}
+    return found.pop() if len(found) == 1 else None
 
 
 class AskLine(Record):

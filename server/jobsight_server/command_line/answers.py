@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from rich.console import Console
 from sqlalchemy import Connection, Engine
 
 from jobsight_server.command_line.arguments import open_existing, settings_of
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.storage.engine import Access
 from jobsight_server.storage.errors import UserError
+
+Account = Mapping[str, Any]
 
 
 @contextmanager
@@ -39,6 +43,14 @@ def reading(args: argparse.Namespace) -> Iterator[tuple[Connection, AnswerReader
 def print_json(answer: Any) -> None:
     """Print typed records as the API sends them, indented."""
     print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+
+
+def print_account(args: argparse.Namespace, account: Account, show: Callable[[Account, Console], None]) -> None:
+    """Print the account as JSON with ``--json``, else as a page of text."""
+    if args.json:
+        print(json.dumps(account, indent=2))
+    else:
+        show(account, Console())
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from jobsight_server.command_line.help_text import INSTALLED
-from jobsight_server.settings import SETTINGS, Section, Setting, Settings, load_settings, settings_in
+from jobsight_server.settings.declared import Section, Settings
+from jobsight_server.settings.load import SETTINGS, Setting, load_settings, settings_in
 from jobsight_server.storage.engine import Access, DatabaseError, database_file, open_engine
 from jobsight_server.storage.schema_version import NEWEST, UPGRADED, present_version
 

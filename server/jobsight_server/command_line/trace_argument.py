@@ -26,7 +26,6 @@ from jobsight_server.storage.clusters import Part, chosen
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs as jobs_table
 
-_URLS = ("sqlite:", "postgresql:", "postgresql+psycopg:")
 _SQLITE = b"SQLite format 3\0"
 ALL = Part()
 
@@ -79,7 +78,7 @@ def read_jobs(trace: str, metric: str, part: Part = ALL) -> Jobs:
     with open_trace(trace, part) as connection:
         file = Path(trace)
         if connection is not None:
-            jobs = jobs_of_database(connection, metric, part, trace.rpartition("/")[2])
+            jobs = jobs_of_database(connection, metric, part, name_of(trace))
         elif file.name.removesuffix(".gz").endswith(".csv"):
             jobs = jobs_of_machines(file, metric)
         else:
@@ -102,6 +101,11 @@ def read_trace(trace: str, part: Part = ALL, *, one_cluster: bool = False) -> tu
         if one_cluster:
             part = part._replace(cluster=cluster_of(connection, part))
         return site_trace(connection, part), f"finished jobs of {part.cluster or 'all clusters'}"
+
+
+def name_of(trace: str) -> str:
+    """Return the name of a file or of a database, without the parameters of its URL, which may hold a password."""
+    return trace.partition("?")[0].rpartition("/")[2]
 
 
 def cluster_of(connection: Connection, part: Part) -> str:
@@ -144,7 +148,7 @@ def open_trace(trace: str, part: Part = ALL) -> Iterator[Connection | None]:
 @contextmanager
 def _opened(trace: str) -> Iterator[Connection | None]:
     url = trace
-    if not trace.startswith(_URLS):
+    if "://" not in trace:
         if not _first_bytes(Path(trace)).startswith(_SQLITE):
             yield None
             return

@@ -23,7 +23,7 @@ from jobsight_server.command_line.help_text import fraction
 from jobsight_server.command_line.tables import table_of
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.queries.changes import Effect, TrialReport, trial_report
-from jobsight_server.settings import Settings
+from jobsight_server.settings.declared import Settings
 from jobsight_server.settings.tables import AdjustLimits
 from jobsight_server.storage.errors import UserError
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.evaluation.jobs import PROTOCOLS
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.question import OBJECTIVES
+from jobsight_server.command_line.answers import print_account
 from jobsight_server.command_line.help_text import fraction
 from jobsight_server.command_line.trace_argument import add_trace, part_of, read_jobs
 from jobsight_server.commands.backtest_report import show
@@ -95,10 +95,7 @@ def run(args: argparse.Namespace) -> int:
 
         draw_backtest(account, args.plot)
         print(f"jobsight backtest: plot written to {args.plot}", file=sys.stderr)
-    if args.json:
-        print(json.dumps(account, indent=2))
-    else:
-        show(account, Console())
+    print_account(args, account, show)
     return 0
 
 

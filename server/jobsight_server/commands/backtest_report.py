@@ -60,7 +60,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     if any("jobsight_at_its_failures" in line for line in account["baselines"].values()):
         console.print(_matched(account["baselines"]))
         write("Jobsight's reservations for the same jobs, aimed at no more jobs that run out than with the rule.")
-    write("\nHow well each tells forecasts within 20 % from the others (AUC: 1 is always, 0.5 is chance):")
+    write("\nHow well each separates forecasts within 20 % from the others (AUC: 1 is always, 0.5 is chance):")
     aucs = (account["quality"]["auc"], account["quality"]["recent_pqm_auc"], account["pqm"]["auc"])
     named = zip(("Jobsight's probability", "recent PQM", "PQM"), aucs, strict=True)
     write(", ".join(f"{name} {_figure(value)}" for name, value in named))

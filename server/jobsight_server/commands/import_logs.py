@@ -33,17 +33,20 @@ from jobsight_server.command_line.arguments import LEARNING, add_settings, setti
 from jobsight_server.command_line.help_text import HelpParser
 from jobsight_server.commands.database import open_database
 from jobsight_server.commands.imported import forget_files, show_files
-from jobsight_server.forecasts import forecast_config
+from jobsight_server.forecasts import ForecastConfig, forecast_config
+from jobsight_server.forecasts.learners import usable_cores
 from jobsight_server.profiler.ready import Own, count_waiting, sent_since
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.site_monitoring import SiteMonitoring
-from jobsight_server.settings import ACCOUNTING_FORMATS, LONGEST_NAME, AccountingFormat, Settings
+from jobsight_server.settings.declared import ACCOUNTING_FORMATS, LONGEST_NAME, AccountingFormat, Settings
 from jobsight_server.storage.clusters import listed, stored_clusters
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.statistics import refresh_if_grown
 
 # Learning many jobs together is faster for a long log; other writers wait for a second or so.
 _RUNS_AT_ONCE = 1000
+# Runs from which on further processes are worth the seconds that they take to start.
+_BACKLOG = 5000
 # Nodes that sent samples within a day may still send some for an imported run.
 _LIVE_WITHIN_S = 86_400.0
 
@@ -104,14 +107,14 @@ def run(args: argparse.Namespace) -> int:
     for name in (args.user, args.application):
         if name is not None and not (name.isprintable() and 0 < len(name) <= LONGEST_NAME):
             raise UserError(f"{name[:60]!r}: a name has 1 to {LONGEST_NAME} printable characters")
-    engine = open_database(args)
+    engine, settings = open_database(args), settings_of(args)
     try:
         with engine.connect().execution_options(reading=True) as connection:
-            args.cluster = _cluster(args.cluster, stored_clusters(connection) | settings_of(args).declared_clusters)
+            args.cluster = _cluster(args.cluster, stored_clusters(connection) | settings.declared_clusters)
         given = Given(args.user, args.application)
         report = import_shown(engine, args.files, args.cluster, args.format, given)
         own = Own(args.cluster, report.figures.runs)
-        profiled = learn_shown(engine, settings_of(args), own, len(report.figures.ended))
+        profiled = learn_shown(engine, forecast_config(settings), settings, own, len(report.figures.ended))
         waiting = count_waiting(engine, own)
         refresh_if_grown(engine)
     finally:
@@ -245,7 +248,7 @@ def import_shown(
         return report
 
 
-def learn_shown(engine: Engine, settings: Settings, own: Own, runs: int) -> int:
+def learn_shown(engine: Engine, config: ForecastConfig, settings: Settings, own: Own, runs: int) -> int:
     """Profile only the imported runs, with a bar: others of a running site may still wait for samples.
 
     Imported runs may wait too, if nodes of their cluster send samples; the server profiles them later. ``runs``: how
@@ -253,7 +256,7 @@ def learn_shown(engine: Engine, settings: Settings, own: Own, runs: int) -> int:
     """
     now = time.time()
     grace_s = settings.profile_grace_s if sent_since(engine, own.cluster, now - _LIVE_WITHIN_S) else 0.0
-    config, monitoring = forecast_config(settings), SiteMonitoring(settings.measurements, time.time)
+    monitoring = SiteMonitoring(settings.measurements, time.time)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("learning runs", total=runs)
@@ -266,6 +269,7 @@ def learn_shown(engine: Engine, settings: Settings, own: Own, runs: int) -> int:
             own=own,
             monitoring=monitoring,
             progress=lambda done: progress.advance(task, done),
+            processes=usable_cores() if runs >= _BACKLOG else 1,
         )
 
 

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from textwrap import indent
@@ -32,7 +33,7 @@ from jobsight_server.commands.import_logs import format_of, import_shown, learn_
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.profiler.ready import Own
 from jobsight_server.queries.report import Gain, Report, report
-from jobsight_server.settings import ACCOUNTING_FORMATS, AccountingFormat, Settings
+from jobsight_server.settings.declared import ACCOUNTING_FORMATS, AccountingFormat, Settings
 from jobsight_server.storage.clusters import listed
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.errors import UserError
@@ -43,6 +44,8 @@ from jobsight_server.web.report import (
     REASONS,
     TITLES,
     UNITS,
+    counted_as,
+    heading,
     known_today,
     needs_more,
     page_of,
@@ -132,6 +135,7 @@ def _report(
         UserError: no job in them has ended.
     """
     url, settings = f"sqlite:///{place / 'report.db'}", Settings()
+    config = replace(forecast_config(settings), requests_only=True)
     schedulers = {SCHEDULERS.get(name or "") for name in formats}
     engine = open_engine(url)
     event.listen(engine, "connect", _without_waiting_for_the_disk)
@@ -139,8 +143,8 @@ def _report(
         with own_words(url):
             upgrade(engine)
             imported = import_shown(engine, args.files, _CLUSTER, args.format)
-            learn_shown(engine, settings, Own(_CLUSTER, imported.figures.runs), len(imported.figures.ended))
-            reader = AnswerReader(engine, forecast_config(settings))
+            learn_shown(engine, config, settings, Own(_CLUSTER, imported.figures.runs), len(imported.figures.ended))
+            reader = AnswerReader(engine, config)
             scheduler = schedulers.pop() if len(schedulers) == 1 else None
             with closing(reader), engine.connect().execution_options(reading=True) as connection:
                 found = report(connection, reader, scheduler, args.node_hour, time.time())
@@ -162,7 +166,7 @@ def _without_waiting_for_the_disk(connection: Any, _record: object) -> None:
 def _show(found: Report, log: str, scheduler: str, console: Console) -> None:
     """Print what the page shows; names as Text, because they may look like one of rich's tags."""
     waste = found.users
-    console.print(Text(f"{log}: jobs that ended from {waste.first_day} to {waste.last_day} (UTC)\n", style="bold"))
+    console.print(Text(f"{heading(found, log)}\n", style="bold"))
     for sentence in sentences(found):
         console.print(sentence)
     table = table_of(["Resource", "Unit"], ["Held", "Used", "Unused", "Jobs"])
@@ -171,29 +175,26 @@ def _show(found: Report, log: str, scheduler: str, console: Console) -> None:
         figures = (hours(of.requested_hours), hours(of.used_hours), percent(of.unused_share), count(of.jobs))
         table.add_row(TITLES[resource], unit, *figures)
     console.print(table)
-    for title, gains in (("Users", found.user_gains), ("Applications", found.application_gains)):
-        console.print(f"{title} with most to gain", style="bold")
+    for kind, gains in (("user", found.user_gains), ("application", found.application_gains)):
+        console.print(f"{kind.capitalize()}s with most to gain", style="bold")
         for gain in gains:
             _show_gain(gain, found.metric, console)
-        if not gains:
-            console.print("None: recommended requests would have freed nothing, and none is lower now.")
-        console.print()
-    console.print("Who must ask for more, or jobs are killed", style="bold")
+        console.print("" if gains else f"No {kind}: recommended requests would have freed nothing.\n")
+    if found.user_gains or found.application_gains:
+        console.print(f"{counted_as(found.metric)}\n")
+    console.print("Who must ask for more", style="bold")
     for more in found.need_more:
         console.print(Text(needs_more(more)))
         _show_lines(more.ask_lines, console)
     console.print("" if found.need_more else "None.\n")
-    console.print("Accuracy and share held, by week, as of each job's submission", style="bold")
+    console.print("Accuracy of forecasts and share of jobs within their bounds, by week", style="bold")
     weeks = table_of(["Week from"], [METRICS[row.metric].title for row in found.trust.rows])
     for week in found.trust.week_starts:
         cells = [next((of for of in row.weeks if of.first_day == week), None) for row in found.trust.rows]
         weeks.add_row(week, *("–" if of is None else f"{percent(of.accuracy)}, {percent(of.held)}" for of in cells))
-    console.print(weeks)
-    console.print("As if known today", style="bold")
-    for sentence in known_today(found):
-        console.print(sentence)
-    if not found.known_today:
-        console.print("No line above has a forecast.")
+    console.print(weeks if found.trust.rows else "None: no forecast has been compared with use yet.\n")
+    console.print("Today's forecasts on the jobs that they were learned from", style="bold")
+    console.print("\n".join(known_today(found)) or "None: no user and no application gains.")
     console.print("\nLeft out", style="bold")
     for row in found.excluded:
         what, reason = TITLES.get(row.what, row.what), REASONS.get(row.reason, row.reason)

@@ -90,7 +90,9 @@ def run(args: argparse.Namespace) -> int:
 def _cluster(connection: Connection, cluster: str | None, user: str | None) -> str | None:
     if user is None:
         return None if cluster is None else chosen(cluster, stored_clusters(connection), "known")
-    return chosen(cluster, user_clusters(connection, user), f"clusters with user {user!r}")
+    if not (clusters := user_clusters(connection, user)):
+        raise UserError(f"--user {user!r}: no job of this user is known; `jobsight savings` lists users")
+    return chosen(cluster, clusters, f"clusters with user {user!r}")
 
 
 def show(found: Mapping[str, WasteList], console: Console) -> None:
@@ -184,11 +186,12 @@ def _raises(metric: str, rows: Sequence[tuple[WasteRow, Waste, SavingsRow | None
     """Return the number of rows with an application that needs more than it requests, and a line for each."""
     found = [
         f"  {row.cluster}/{advice.user} {more.application}: {resource_value(more.ask_for, metric)} instead of "
-        f"{resource_value(more.asked_for, metric)}; {more.ran_out:,} of {more.jobs:,} needed more"
+        f"{resource_value(more.asked_for, metric)}; "
+        + (f"{more.ran_out:,} of {more.jobs:,} needed more" if more.ran_out else "similar jobs used more")
         for row, _, advice in rows
         if advice is not None and (more := advice.more) is not None
     ]
-    return [f"Ask for more, or jobs are killed: {len(found):,} of these (+).", *found] if found else []
+    return [f"Must ask for more: {len(found):,} of these (+).", *found] if found else []
 
 
 def _write_csv(found: Mapping[str, WasteList]) -> None:

@@ -21,7 +21,7 @@ from jobsight_server.commands.database import lock_database, open_database
 from jobsight_server.front.addresses import check_addresses, tcp_address, unix_path
 from jobsight_server.serve.roles import ROLES
 from jobsight_server.serve.supervisor import Supervisor, addresses_of
-from jobsight_server.settings import Settings
+from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.clusters import listed
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.lock import ServerLock

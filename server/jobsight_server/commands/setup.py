@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from jobsight_server.front.addresses import split_address, tcp_address
-from jobsight_server.settings import load_settings
+from jobsight_server.settings.load import load_settings
 from jobsight_server.setup.apply import apply, remove
 from jobsight_server.setup.manifest import Manifest
 from jobsight_server.setup.places import USER, Places
@@ -135,14 +135,10 @@ def run(args: argparse.Namespace) -> int:
     apply(plan, places, scheduler.kind, replace, print)
     if changed:
         print("the server's settings changed: restart it")
-    _say_next(places, scheduler.kind)
-    return 0
-
-
-def _say_next(places: Places, kind: str) -> None:
     if not places.has_services:
         print(f"start the server: {places.program} serve --config {places.settings}")
-    print(f"then: {places.command('check', kind)}")
+    print(f"then: {places.command('check', scheduler.kind)}")
+    return 0
 
 
 def _say_how_to_leave_nodes(places: Places, kind: str) -> None:

@@ -25,7 +25,7 @@ from jobsight_server.forecasts.events import last_learn_seq
 from jobsight_server.forecasts.rounds import lock_learning
 from jobsight_server.profiler.kept_sums import forget_empty_groups
 from jobsight_server.profiler.totals import count_again, days_of
-from jobsight_server.settings import AccountingFormat
+from jobsight_server.settings.declared import AccountingFormat
 from jobsight_server.storage.engine import pieces
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.event_counts import add_event_counts, recounted
@@ -115,9 +115,8 @@ def _read_of(file: Path, known: Mapping[str, Position], cluster: str) -> dict[st
         with Content(file) as content:
             head = content.beginning(TAIL_BYTES)
             gone = [path for path, position in known.items() if position.offset and not Path(path).exists()]
-            found = {
-                path: known[path] for path in (name, *gone) if path in known and _is_of(content, head, known[path])
-            }
+            named = {path: known[path] for path in (name, *gone) if path in known}
+            found = {p: at for p, at in named.items() if not at.offset or bytes_before(content, head, at) is not None}
     except UnreadableError as error:
         raise UserError(f"{name}: {error}") from error
     if name in known and name not in found:
@@ -127,10 +126,6 @@ def _read_of(file: Path, known: Mapping[str, Position], cluster: str) -> dict[st
             f"nothing of cluster {cluster!r} was read from {name}; `jobsight import --list` shows its files"
         )
     return found
-
-
-def _is_of(content: Content, head: bytes, position: Position) -> bool:
-    return position.offset == 0 or bytes_before(content, head, position) is not None
 
 
 def _also_in(

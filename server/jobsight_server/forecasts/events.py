@@ -7,10 +7,23 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Column, Connection, and_, bindparam, delete, func, insert, or_, select, text
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal_column,
+    or_,
+    select,
+    text,
+)
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.profile.forecast import AtStart, PendingForecast
+from jobsight_predictor.profile.forecast import AtStart
 from jobsight_predictor.question import Moment, Question
 from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.forecasts.reader import RunAndMetric, SeriesKey
@@ -125,9 +138,13 @@ class LearnedUntil(NamedTuple):
     outcome_id: int
 
 
+_FIRST: ColumnElement[int] = literal_column("0")
+"""Below every ``learn_seq``, as the index has it."""
+
+
 def last_learn_seq(connection: Connection) -> int:
     """Return ``learn_seq`` of the last learned run; 0 before the first."""
-    return connection.scalar(select(func.max(profiles.c.learn_seq))) or 0
+    return connection.scalar(select(func.max(profiles.c.learn_seq)).where(profiles.c.learn_seq > _FIRST)) or 0
 
 
 def last_event(connection: Connection) -> LearnedUntil:
@@ -197,11 +214,15 @@ def _finished(
     connection: Connection, config: ForecastConfig, begin: int, end: int | None, under_way: dict[int, ForecastJob]
 ) -> list[tuple[int, Finished]]:
     """Yield a run's use of the metrics learned at each ``learn_seq``; late values have their own."""
-    names = ("learn_seq", "run_id", "metric", "value", "attribution", "lower_bound")
-    query = select(*(profiles.c[name] for name in names)).where(profiles.c.learn_seq > begin)
-    query = query.order_by(profiles.c.learn_seq, profiles.c.run_id)
+    names = ("run_id", "metric", "value", "attribution", "lower_bound")
+    placed = profiles.alias()  # rows with a position: of the run time, or late
+    is_of_run = and_(placed.c.metric == "runtime", profiles.c.learn_seq == 0)
+    is_there = and_(profiles.c.run_id == placed.c.run_id, or_(profiles.c.metric == placed.c.metric, is_of_run))
+    query = select(placed.c.learn_seq, *(profiles.c[name] for name in names)).join_from(placed, profiles, is_there)
+    query = query.where(placed.c.learn_seq > begin, placed.c.learn_seq > _FIRST)
+    query = query.order_by(placed.c.learn_seq, profiles.c.run_id)
     if end is not None:
-        query = query.where(profiles.c.learn_seq <= end)
+        query = query.where(placed.c.learn_seq <= end)
     found: dict[tuple[int, int], dict[str, Observation | None]] = {}
     for learn_seq, run_id, metric, value, attribution, lower_bound in connection.execute(query):
         of_run = found.setdefault((learn_seq, run_id), {})
@@ -285,10 +306,21 @@ _encode_state, _decode_state = msgspec.msgpack.Encoder().encode, msgspec.msgpack
 
 
 class Judged(NamedTuple):
-    """The forecasts for a run at submission and at start; the same if it did not wait."""
+    """The forecasts of a run in one metric, at submission and at start; the same if it did not wait.
 
-    submitted: PendingForecast
-    started: AtStart
+    ``attempts`` are what was recommended to request at submission, those after the first only if it was not enough.
+    """
+
+    value: float | None
+    bound: float | None
+    probability: float | None
+    attempts: Sequence[float]
+    start_value: float | None
+    start_probability: float | None
+
+
+UNKNOWN = Judged(None, None, None, (), None, None)
+"""No forecast was made."""
 
 
 def read_unasked(connection: Connection, moment: Moment, before: float) -> list[ForecastJob]:

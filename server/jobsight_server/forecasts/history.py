@@ -68,8 +68,11 @@ def history(
     numbers = {row.metric: row.n for row in connection.execute(counted)}
     found: dict[str, list[_Value]] = {metric: [] for metric in METRICS}
     of_run = {run.id: run for run in runs}
-    for run_id, metric, *rest in of_runs(connection, _VALUES, list(of_run)):
-        found[metric].append(_Value(of_run[run_id].end, of_run[run_id].job_id, run_id in listed, *rest))
+    values = of_runs(connection, _VALUES, list(of_run))
+    learned = {row.run_id: row.learn_seq for row in values if row.metric == "runtime"}
+    for run_id, metric, learn_seq, *rest in values:
+        run, place = of_run[run_id], learn_seq or learned[run_id]
+        found[metric].append(_Value(run.end, run.job_id, run_id in listed, place, *rest))
     return {metric: _of_metric(rows, numbers.get(metric, 0), with_five) for metric, rows in found.items()}
 
 

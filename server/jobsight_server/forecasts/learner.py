@@ -6,14 +6,14 @@ import gc
 import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection
 
-from jobsight_predictor.forecasters import LARGEST
+from jobsight_predictor.forecasters.base import LARGEST
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.answer import need_steps
@@ -24,41 +24,37 @@ from jobsight_predictor.series import Series
 from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.forecasts.decision import ASKED_FOR, STEPS, Need, Resource, decide
 from jobsight_server.forecasts.events import (
-    WAITS,
     Asked,
     Event,
     Finished,
     Judged,
-    LearnedUntil,
     Observation,
     Reported,
     read_at_start,
-    write_at_start,
-    write_learned_until,
 )
 from jobsight_server.forecasts.prediction import series_answer
 from jobsight_server.forecasts.reader import (
+    PendingRow,
     RunAndMetric,
     SeriesKey,
+    SeriesRow,
     StateKey,
     StateRow,
-    drop_old_state,
+    StoredStates,
+    pending_row,
     read_pending,
     read_series,
-    read_state,
+    state_of,
     state_row,
-    write_learned,
+    stored_states,
 )
 from jobsight_server.forecasts.request import ForecastConfig, ForecastJob
 from jobsight_server.forecasts.such_jobs import LastRuns, finished_run, reported_run
-from jobsight_server.storage.engine import of_runs
-from jobsight_server.storage.schema import jobs
 
 _Key = TypeVar("_Key")
-_STILL_WAITING = select(jobs.c.id).where(jobs.c.id.in_(bindparam("runs", expanding=True)), WAITS)
 
-OF_ALL = "*"
-"""Replaces the metric in the key of a user's last runs."""
+_LAST = "*"
+"""Precedes the metric in the key of a user's last runs."""
 
 AllJudged = dict[RunAndMetric, Judged]
 """The forecasts for each run and metric."""
@@ -79,33 +75,78 @@ class _OfUser:
     answer: str | None = None  # None: as stored
 
 
-class Learner:
-    """Learns events in order, then writes the changes.
+class Wanted(NamedTuple):
+    """State that a learner needs for some events.
 
-    It starts empty or with the state from ``load_for``; both give the same rows. The answer to a question about the
-    user alone is computed after the user's last event, and stored with the series.
+    Parts of profiles, series of (cluster, user), and pending forecasts of runs. ``pending`` and ``at_start`` are the
+    runs whose forecasts it has.
     """
 
-    def __init__(self, config: ForecastConfig) -> None:
+    states: Sequence[StateKey]
+    users: Sequence[tuple[str, str]]
+    runs: Sequence[int]
+    pending: Set[int]
+    at_start: Set[int]
+
+
+class Known(NamedTuple):
+    """The stored state that a learner wanted."""
+
+    states: StoredStates
+    series: Sequence[tuple[SeriesKey, Series, float | None]]
+    pending: Mapping[RunAndMetric, PendingForecast]
+    at_start: Mapping[RunAndMetric, AtStart]
+
+
+def read_known(connection: Connection, wanted: Wanted) -> Known:
+    """Read the wanted state."""
+    return Known(
+        stored_states(connection, wanted.states),
+        list(read_series(connection, wanted.users)),
+        read_pending(connection, wanted.runs),
+        read_at_start(connection, wanted.runs),
+    )
+
+
+class Changes(NamedTuple):
+    """Rows that a learner has changed, the runs that it has learned, and the current period of (cluster, metric) if it
+    has begun since the last changes."""
+
+    states: Sequence[StateRow]
+    series: Sequence[SeriesRow]
+    pending: Sequence[PendingRow]
+    at_start: Mapping[RunAndMetric, AtStart]
+    learned_runs: Sequence[int]
+    periods: Mapping[tuple[str, str], int]
+
+
+class Learner:
+    """Learns events in order, in these metrics; ``changes`` returns the rows to store.
+
+    It starts empty or with the stored state that it wanted; both give the same rows. Metrics share nothing: several
+    learners give the same rows as one. The answer to a question about the user alone is computed after the user's last
+    event, and stored with the series.
+    """
+
+    def __init__(self, config: ForecastConfig, metrics: Collection[str] = METRICS) -> None:
         self._config = config
+        self._metrics = metrics
         self._profiles: dict[tuple[str, str], Profile] = {}
         self._of_users: dict[SeriesKey, _OfUser] = {}
-        self._last: defaultdict[tuple[str, str], LastRuns] = defaultdict(LastRuns)
+        self._last: defaultdict[tuple[str, str, str], LastRuns] = defaultdict(LastRuns)
         self._states: dict[tuple[str, str, str], StateRow] = {}
         self._loaded: set[object] = set()
         self._learned_runs: list[int] = []
-        self.pending: dict[RunAndMetric, PendingForecast] = {}
-        self.at_start: dict[RunAndMetric, AtStart] = {}
+        self._pending: dict[RunAndMetric, PendingForecast] = {}
+        self._at_start: dict[RunAndMetric, AtStart] = {}
+        self._events: Sequence[Event] = ()
 
-    def load_for(self, connection: Connection, events: Sequence[Event]) -> None:
-        """Read the state needed to learn these events, unless it was read before.
-
-        Raises:
-            ValueError: the stored model is of other settings or another version.
-        """
-        metrics = list(dict.fromkeys(metric for event in events for metric in event.metrics))
+    def wanted(self, events: Sequence[Event]) -> Wanted:
+        """Return the state needed to learn these events, unless it was wanted before; ``learn_wanted`` learns them."""
+        self._events = events
+        metrics = list(dict.fromkeys(metric for event in events for metric in self._own(event.metrics)))
         jobs = dict.fromkeys((event.cluster, event.question) for event in events)
-        pending = [
+        runs = [
             event.job.run_id for event in events if isinstance(event, Finished) and event.job.forecast_seq is not None
         ]
         asked = self._new((cluster, metric, question) for cluster, question in jobs for metric in metrics)
@@ -117,16 +158,33 @@ class Learner:
             for cluster, metric, question in asked
             for key in self._profile(cluster, metric).state_keys(question)
         ]
-        keys += [StateKey(cluster, OF_ALL, user) for cluster, user in users]
-        for (cluster, metric), state in read_state(connection, self._new(dict.fromkeys(keys))).items():
-            if metric == OF_ALL:
-                self._last |= {(cluster, user): LastRuns(part) for user, (part, _) in state.items()}
+        keys += [StateKey(cluster, _LAST + metric, user) for cluster, user in users for metric in self._own(ASKED_FOR)]
+        states, new_users = self._new(dict.fromkeys(keys)), self._new(users)
+        pending, at_start = ({run_id for run_id, _ in kept} for kept in (self._pending, self._at_start))
+        return Wanted(states, new_users, runs, pending, at_start)
+
+    def learn_wanted(self, known: Known) -> AllJudged:
+        """Take in the wanted state, and learn the events.
+
+        Raises:
+            ValueError: the stored model is of other settings or another version.
+        """
+        for (cluster, metric), stored in known.states.items():
+            state = state_of(stored)
+            if metric.startswith(_LAST):
+                of = metric.removeprefix(_LAST)
+                self._last |= {(cluster, user, of): LastRuns(part) for user, (part, _) in state.items()}
             else:
                 self._profile(cluster, metric).load(state)
-        for key, known, updated in read_series(connection, self._new(users)):
-            self._of_users[key] = _OfUser(self._profile(key.cluster, key.metric), known, updated)
-        self.pending = read_pending(connection, pending) | self.pending
-        self.at_start = read_at_start(connection, pending) | self.at_start
+        for key, series, updated in known.series:
+            if key.metric in self._metrics:
+                self._of_users[key] = _OfUser(self._profile(key.cluster, key.metric), series, updated)
+        self._pending = {**known.pending, **self._pending}
+        self._at_start = {**known.at_start, **self._at_start}
+        return self.learn(self._events)
+
+    def _own(self, metrics: Iterable[str]) -> list[str]:
+        return [metric for metric in metrics if metric in self._metrics]
 
     def _new(self, keys: Iterable[_Key]) -> list[_Key]:
         """Return the keys not read before; state read earlier may have learned since."""
@@ -135,87 +193,99 @@ class Learner:
         return found
 
     def learn(self, events: Sequence[Event]) -> AllJudged:
-        """Learn the events; return the forecasts for each finished job."""
+        """Learn the events; return the forecasts for each finished job.
+
+        One metric after the other takes a quarter less time: its groups stay in the processor's cache.
+        """
         judged: AllJudged = {}
-        last = {key: i for i, event in enumerate(events) for key in event.series}
+        for metric in self._metrics:
+            self._learn(metric, events, judged)
+        for event in events:
+            if isinstance(event, Finished):
+                self._learned_runs.append(event.job.run_id)
+                for metric in METRICS:
+                    self._forget(event.job, metric)
+        return judged
+
+    def _learn(self, metric: str, events: Sequence[Event], judged: AllJudged) -> None:
+        last = {key: i for i, event in enumerate(events) for key in event.series if key.metric == metric}
         for i, event in enumerate(events):
             match event:
                 case Asked(job, metrics, moment):
-                    for metric in metrics:
-                        if moment == "submission":
-                            self.pending[job.run_id, metric] = self._forecast(job, metric)
-                        else:
-                            forecast = self._profile(job.cluster, metric).forecast_job(job.question, moment)
-                            self.at_start[job.run_id, metric] = AtStart.of(forecast)
+                    if metric not in metrics:
+                        continue
+                    if moment == "submission":
+                        self._pending[job.run_id, metric] = self._forecast(job, metric)
+                    else:
+                        forecast = self._profile(job.cluster, metric).forecast_job(job.question, moment)
+                        self._at_start[job.run_id, metric] = AtStart.of(forecast)
                 case Finished(job, observations):
-                    judged |= self._finish(job, observations)
-                case Reported(cluster, metric, question, observation, at):
-                    key = SeriesKey(cluster, question.user or "", metric)
-                    self._observe(key, question, observation, at)
+                    if metric in observations:
+                        judged[job.run_id, metric] = self._finish(job, metric, observations[metric])
                     if metric in ASKED_FOR:
+                        self._learn_run(job, metric, observations)
+                    self._forget(job, metric)
+                case Reported(cluster, of_metric, question, observation, at):
+                    key = SeriesKey(cluster, question.user or "", metric)
+                    if metric == of_metric:
+                        self._observe(key, question, observation, at)
+                    if metric in ASKED_FOR and of_metric in ASKED_FOR:
                         value, failed = observation
-                        run = reported_run(question, metric, value, at, failed=failed)
-                        self._last[cluster, key.user].add(run)
+                        run = reported_run(question, of_metric, value, at, failed=failed)
+                        self._last[cluster, key.user, metric].add(run)
             for key in event.series:
-                if last[key] == i and (own := self._of_users.get(key)) is not None:
+                if last.get(key) == i and (own := self._of_users.get(key)) is not None:
                     own.answer = series_answer(own.profile, key.user, own.series, own.updated)
-        return judged
+
+    def _forget(self, job: ForecastJob, metric: str) -> None:
+        self._pending.pop((job.run_id, metric), None)
+        self._at_start.pop((job.run_id, metric), None)
 
     def encode_state(self) -> None:
         """Encode the changed state as rows, before a transaction rather than within it."""
         for (cluster, metric), profile in self._profiles.items():
             for key, part in profile.changed_state().items():
                 self._states[cluster, metric, key] = state_row(cluster, metric, key, part)
-        for (cluster, user), runs in self._last.items():
+        for (cluster, user, metric), runs in self._last.items():
             if (state := runs.changed_state()) is not None:
-                self._states[cluster, OF_ALL, user] = state_row(cluster, OF_ALL, user, Part(state, None))
+                name = _LAST + metric
+                self._states[cluster, name, user] = state_row(cluster, name, user, Part(state, None))
 
-    def store(self, connection: Connection, until: LearnedUntil) -> int:
-        """Write the changes and the forecasts of unfinished jobs; return the number of series.
-
-        Deletes the stored forecasts of runs that were learned, and of runs that will never be.
-        """
+    def changes(self, _: None = None) -> Changes:
+        """Return the rows to store."""
         self.encode_state()
         of_users = [
             (*key, own.series.n, json.dumps(own.series.state(), separators=(",", ":")), own.answer, own.updated)
             for key, own in sorted(self._of_users.items(), key=lambda item: item[0])
             if own.answer is not None
         ]
-        runs = list(dict.fromkeys(run_id for run_id, _ in (*self.pending, *self.at_start)))
-        waiting = {run_id for (run_id,) in of_runs(connection, _STILL_WAITING, runs)}
-        pending = {key: forecast for key, forecast in self.pending.items() if key[0] in waiting}
-        write_learned(connection, self._states.values(), of_users, pending, self._learned_runs)
-        for (cluster, metric), profile in self._profiles.items():
-            if (period := profile.too_old()) is not None:
-                drop_old_state(connection, cluster, metric, period)
-        at_start = {key: forecast for key, forecast in self.at_start.items() if key[0] in waiting}
-        write_at_start(connection, at_start, self._learned_runs)
-        write_learned_until(connection, until)
-        return len(of_users)
+        periods = {key: profile.too_old() for key, profile in self._profiles.items()}
+        return Changes(
+            list(self._states.values()),
+            of_users,
+            [pending_row(key, forecast) for key, forecast in self._pending.items()],
+            self._at_start,
+            self._learned_runs,
+            {key: period for key, period in periods.items() if period is not None},
+        )
 
-    def _finish(self, job: ForecastJob, observations: Mapping[str, Observation | None]) -> AllJudged:
-        judged: AllJudged = {}
-        for metric, observation in observations.items():
-            profile = self._profile(job.cluster, metric)
-            forecast = self.pending.get((job.run_id, metric)) or self._forecast(job, metric)
-            again = self.at_start.get((job.run_id, metric))
-            if again is None:  # it did not wait, or it ended as it started
-                again = AtStart.of(profile.forecast_job(job.question, "start") if job.has_waited else forecast)
-            judged[job.run_id, metric] = Judged(forecast, again)
-            if observation is not None:
-                key = SeriesKey(job.cluster, job.user, metric)
-                self._observe(key, job.question, observation, job.end or 0.0, judged[job.run_id, metric], job.seconds)
-        self._learn_run(job, observations)
-        for metric in METRICS:
-            self.pending.pop((job.run_id, metric), None)
-            self.at_start.pop((job.run_id, metric), None)
-        self._learned_runs.append(job.run_id)
+    def _finish(self, job: ForecastJob, metric: str, observation: Observation | None) -> Judged:
+        profile = self._profile(job.cluster, metric)
+        forecast = self._pending.get((job.run_id, metric)) or self._forecast(job, metric)
+        again = self._at_start.get((job.run_id, metric))
+        if again is None:  # it did not wait, or it ended as it started
+            is_later = job.has_waited and not self._config.requests_only
+            again = AtStart.of(profile.forecast_job(job.question, "start") if is_later else forecast)
+        judged = _judged(forecast, again, observation)
+        if observation is not None:
+            key = SeriesKey(job.cluster, job.user, metric)
+            self._observe(key, job.question, observation, job.end or 0.0, (forecast, again), job.seconds)
         return judged
 
     def _forecast(self, job: ForecastJob, metric: str) -> PendingForecast:
         """Return the forecast at submission, with the decided request."""
-        profile, question = self._profile(job.cluster, metric), job.question
-        forecast = profile.forecast_job(question)
+        profile = self._profile(job.cluster, metric)
+        forecast = profile.forecast_job(job.question)
         for resource in ASKED_FOR:
             if resource == metric:
                 asked_for = self._asked_for(job, resource, profile, forecast)
@@ -227,7 +297,7 @@ class Learner:
         self, job: ForecastJob, resource: Resource, profile: Profile, forecast: PendingForecast
     ) -> float | None:
         """Return the decided or kept request, in the unit of the forecast; None: its bound."""
-        question, last = job.question, self._last[job.cluster, job.user]
+        question, last = job.question, self._last[job.cluster, job.user, resource]
         per = question.processors or 1 if resource == "memory" else 1
         asked = (profile.requests.of(question) or 0.0) * per
 
@@ -245,14 +315,15 @@ class Learner:
             return decided()[0] / per or None
         return last.decided((question.application, question.processors or 1, resource, asked), decided) / per or None
 
-    def _learn_run(self, job: ForecastJob, observations: Mapping[str, Observation | None]) -> None:
+    def _learn_run(self, job: ForecastJob, resource: str, observations: Mapping[str, Observation | None]) -> None:
         """Learn the run for decisions; without a run time it was learned already, and its memory is a late value."""
-        last, failed = self._last[job.cluster, job.user], job.failure and FAILED_METRIC[job.failure]
+        failed = job.failure and FAILED_METRIC[job.failure]
         used = {
             metric: found.value
             for metric, found in observations.items()
             if found is not None and (metric == failed or not found.is_lower_bound)
         }
+        last = self._last[job.cluster, job.user, resource]
         if "runtime" in observations:
             last.add(finished_run(job, used))
         elif "memory" in used:
@@ -264,11 +335,11 @@ class Learner:
         question: Question,
         observation: Observation,
         at: float,
-        judged: Judged | None = None,
+        forecasts: tuple[PendingForecast, AtStart] | None = None,
         seconds: float | None = None,
     ) -> None:
         profile, value = self._profile(key.cluster, key.metric), observation.value
-        forecast, again = (None, None) if judged is None else judged
+        forecast, again = forecasts or (None, None)
         profile.learn(question, value, forecast, seconds, lower_bound=observation.is_lower_bound, at=at, at_start=again)
         if observation.is_lower_bound:
             return
@@ -284,9 +355,19 @@ class Learner:
         return found
 
 
+def _judged(forecast: PendingForecast, again: AtStart, observation: Observation | None) -> Judged:
+    first = forecast.first
+    was_enough = observation is not None and not observation.is_lower_bound and observation.value <= (first or 0.0)
+    # Attempts after one that was enough are not needed, and take time.
+    attempts = (first,) if was_enough and first is not None else forecast.attempts
+    probability = None if forecast.value is None else forecast.probability
+    return Judged(forecast.value, forecast.bound, probability, attempts, again.value, again.probability)
+
+
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """Disable garbage collection, which would take up to a fifth of the time: many objects stay, few in a cycle."""
+    """Disable garbage collection, which would take up to a fifth of the time: many objects stay, and a thousand jobs
+    leave some twenty in cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -107,7 +107,8 @@ def _report_about(connection: Connection, job: ForecastJob, metric: str, observa
         return row
     if not observation.is_lower_bound:
         return None
-    unnamed = open_ones.where(outcomes.c.job_id.is_(None), _about(outcomes.c.value, observation.value))
+    low, high = (observation.value * factor for factor in (1.0 - ROUNDED, 1.0 + ROUNDED))
+    unnamed = open_ones.where(outcomes.c.job_id.is_(None), outcomes.c.value.between(low, high))
     rows: Iterable[Row[Any]] = connection.execute(unnamed.order_by(outcomes.c.id))
     return next((row for row in rows if fits(question_of_text(row.question), job.question)), None)
 
@@ -166,7 +167,3 @@ def _was_reported(connection: Connection, outcome: Outcome) -> bool:
     if outcome.observation.is_lower_bound:
         query = query.where(outcomes.c.value == outcome.observation.value)
     return connection.scalar(query.limit(1)) is not None
-
-
-def _about(column: Any, value: float) -> Any:
-    return column.between(value * (1.0 - ROUNDED), value * (1.0 + ROUNDED))

@@ -59,10 +59,8 @@ class AnswerReader:
 
         ``metric`` is a forecast one, or None for all. Returns None unless every answer is stored and up to date.
         """
-        if metric is None:
-            rows = self._look_ups.rows(self._by_user, (cluster, user))
-        else:
-            rows = self._look_ups.rows(self._by_metric, (cluster, user, metric))
+        asked = (self._by_user, (cluster, user)) if metric is None else (self._by_metric, (cluster, user, metric))
+        rows = self._look_ups.rows(*asked)
         known = {name: answer for name, answer in rows if self.config.made(answer)}
         needed = {*metrics_of(gpus=False), *(name for name, _ in rows)} if metric is None else {metric}
         if not known.keys() >= needed:
@@ -178,13 +176,9 @@ RunAndMetric = tuple[int, str]
 _SHORT = 200  # bytes; a state from here on is compressed
 _ZLIB = 0x78
 
-# Keys of state contain users' job names; PostgreSQL does not accept index entries above 2,704 bytes.
-_LONGEST = 500
-
 _READ_STATE = (
-    "WITH asked(cluster, metric, key) AS (VALUES {asked}) "
-    "SELECT s.cluster, s.metric, s.key, s.state, s.until FROM asked CROSS JOIN model_state s "
-    "WHERE s.cluster = asked.cluster AND s.metric = asked.metric AND s.key = asked.key"
+    "WITH asked(id) AS (VALUES {asked}) "
+    "SELECT s.id, s.state, s.until FROM asked CROSS JOIN model_state s WHERE s.id = asked.id"
 )
 _READ_ANSWERS = (
     'WITH asked(cluster, "user", metric) AS (VALUES {asked}) '
@@ -192,8 +186,8 @@ _READ_ANSWERS = (
     'WHERE s.cluster = asked.cluster AND s."user" = asked."user" AND s.metric = asked.metric'
 )
 _WRITE_STATE = (
-    "INSERT INTO model_state (cluster, metric, key, until, state) VALUES (?, ?, ?, ?, ?) "
-    "ON CONFLICT (cluster, metric, key) DO UPDATE SET until = excluded.until, state = excluded.state"
+    "INSERT INTO model_state (id, cluster, metric, until, state) VALUES (?, ?, ?, ?, ?) "
+    "ON CONFLICT (id) DO UPDATE SET until = excluded.until, state = excluded.state"
 )
 _WRITE_SERIES = (
     'INSERT INTO series (cluster, "user", metric, n, state, answer, updated) VALUES (?, ?, ?, ?, ?, ?, ?) '
@@ -230,12 +224,24 @@ class StateKey(NamedTuple):
     metric: str
     key: str
 
+    @property
+    def id(self) -> int:
+        """A digest of 64 bits: two of ten million parts share one with a probability of 3e-6."""
+        digest = hashlib.blake2b("\0".join(self).encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "big", signed=True)
 
-StateRow = tuple[str, str, str, int | None, bytes]
-"""Cluster, metric, key, the last period in which it counts, state as MessagePack."""
+
+StateRow = tuple[int, str, str, int | None, bytes]
+"""Id, cluster, metric, the last period in which it counts, state as MessagePack."""
 
 _Stored = tuple[bytes, int | None]
 """State as MessagePack, and the last period in which it counts."""
+
+StoredStates = dict[tuple[str, str], dict[str, _Stored]]
+"""By (cluster, metric) and key."""
+
+PendingRow = tuple[int, str, bytes]
+"""Run, metric, forecast as MessagePack."""
 
 SeriesRow = tuple[str, str, str, int, str, str, float | None]
 """Cluster, user, metric, number of values, state as JSON, answer as JSON, end of the last job learned."""
@@ -252,19 +258,18 @@ KeptProfiles = dict[tuple[str, str], KeptProfile]
 """By cluster and metric."""
 
 
-def read_state(connection: Connection, wanted: Iterable[StateKey]) -> dict[tuple[str, str], dict[str, Part]]:
-    """Read stored state: (cluster, metric) -> key -> state, as ``Profile.load`` takes it."""
-    stored = _stored_state(connection, wanted).items()
-    return {
-        place: {key: Part(_unpacked(state), until) for key, (state, until) in parts.items()} for place, parts in stored
-    }
+def state_of(stored: Mapping[str, _Stored]) -> dict[str, Part]:
+    """Return stored state, by key, as ``Profile.load`` takes it."""
+    return {key: Part(_unpacked(state), until) for key, (state, until) in stored.items()}
 
 
-def _stored_state(connection: Connection, wanted: Iterable[StateKey]) -> dict[tuple[str, str], dict[str, _Stored]]:
-    asked = {(name.cluster, name.metric, short_key(name.key)): name.key for name in wanted}
-    found: dict[tuple[str, str], dict[str, _Stored]] = {}
-    for cluster, metric, key, *stored in fetch_by_keys(connection, _READ_STATE, list(asked)):
-        found.setdefault((cluster, metric), {})[asked[cluster, metric, key]] = tuple(stored)
+def stored_states(connection: Connection, wanted: Iterable[StateKey]) -> StoredStates:
+    """Read state: (cluster, metric) -> key -> state as stored."""
+    asked = {name.id: name for name in wanted}
+    found: StoredStates = {}
+    for number, *stored in fetch_by_keys(connection, _READ_STATE, [(number,) for number in asked]):
+        cluster, metric, key = asked[number]
+        found.setdefault((cluster, metric), {})[key] = tuple(stored)
     return found
 
 
@@ -287,7 +292,7 @@ def read_profiles(
         if place not in kept:
             kept[place] = KeptProfile(config.profile(metric), {})
         wanted.setdefault(place, {}).update(dict.fromkeys(kept[place].profile.state_keys(question)))
-    stored = _stored_state(connection, [StateKey(*place, key) for place, keys in wanted.items() for key in keys])
+    stored = stored_states(connection, [StateKey(*place, key) for place, keys in wanted.items() for key in keys])
     usable: dict[tuple[str, str], Profile | None] = {}
     for place, keys in wanted.items():
         found = stored.get(place, {})
@@ -309,7 +314,7 @@ def _loads(kept: KeptProfile, found: Mapping[str, _Stored]) -> bool:
     period, had_parts = kept.profile.clock.period, bool(kept.parts)
     changed = {key: stored for key, stored in found.items() if kept.parts.get(key) != stored}
     if changed:
-        kept.profile.load({key: Part(_unpacked(state), until) for key, (state, until) in changed.items()})
+        kept.profile.load(state_of(changed))
         kept.parts.update(changed)
     return had_parts and kept.profile.clock.period != period
 
@@ -348,7 +353,13 @@ def read_pending(
 def state_row(cluster: str, metric: str, key: str, part: Part) -> StateRow:
     """Make a row of the table ``model_state``."""
     state = _encode(part.state)
-    return cluster, metric, short_key(key), part.until, state if len(state) < _SHORT else compress(state, 1)
+    stored = state if len(state) < _SHORT else compress(state, 1)
+    return StateKey(cluster, metric, key).id, cluster, metric, part.until, stored
+
+
+def pending_row(key: RunAndMetric, forecast: PendingForecast) -> PendingRow:
+    """Make a row of the table ``pending_forecasts``."""
+    return *key, _encode(forecast.state())
 
 
 def _unpacked(state: bytes) -> Any:
@@ -366,33 +377,24 @@ def write_learned(
     connection: Connection,
     states: Iterable[StateRow],
     of_users: Iterable[SeriesRow],
-    pending: Mapping[RunAndMetric, PendingForecast],
+    pending: Sequence[PendingRow],
     learned_runs: Sequence[int],
 ) -> None:
     """Store state and series, replacing existing ones, and forecasts of runs without one.
 
     Deletes the pending forecasts of ``learned_runs``, and of runs that will never be learned.
     """
-    write_many(connection, _WRITE_STATE, list(states))
+    write_many(connection, _WRITE_STATE, sorted(states))  # by id: each page is written once
     write_many(connection, _WRITE_SERIES, list(of_users))
     if learned_runs:
         query = delete(pending_forecasts).where(pending_forecasts.c.run_id.in_(bindparam("runs", expanding=True)))
         of_runs(connection, query, learned_runs)
         connection.execute(_SWEEP_PENDING, {"yes": True})
-    rows = [(run_id, metric, _encode(forecast.state())) for (run_id, metric), forecast in pending.items()]
-    write_many(connection, _WRITE_PENDING, rows)
+    write_many(connection, _WRITE_PENDING, pending)
 
 
 def asked_for(bound: float | None, attempts: str | None) -> tuple[float, ...]:
-    """Return the requests recommended at submission, one for each attempt; empty if unknown.
-
-    From these columns of ``profiles``.
-    """
+    """Return the requests recommended at submission, by columns of ``profiles``: one an attempt; empty if unknown."""
     if bound is None:
         return ()
     return (bound,) if attempts is None else tuple(_decode_attempts(attempts))
-
-
-def short_key(key: str) -> str:
-    """Shorten ``key`` for PostgreSQL's index if necessary, keeping it distinct from all others."""
-    return key if len(key) <= _LONGEST else f"{key[:200]}#{hashlib.sha256(key.encode()).hexdigest()}"

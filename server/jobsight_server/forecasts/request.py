@@ -22,7 +22,7 @@ from jobsight_predictor.question import (
     Question,
 )
 from jobsight_server.accounting.runs import Failure
-from jobsight_server.settings import Settings
+from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.facts import application, facts_of
@@ -35,6 +35,7 @@ class ForecastConfig:
 
     ``coverage`` is the target fraction of jobs within their bounds, ``objective`` that of reservations,
     ``walltime_limit`` whether requested times are enforced, and ``fabric`` the network whose bandwidth is learned.
+    ``requests_only``: learn memory and run time as of submission, all that recommendations need.
     """
 
     coverage: float = 0.95
@@ -42,6 +43,7 @@ class ForecastConfig:
     objective: Objective = "coverage"
     walltime_limit: Limit = "auto"
     fabric: str = "fastest"
+    requests_only: bool = False
 
     def learns(self, attribution: str | None) -> bool:
         """Return whether it is learned, not only shown (docs/use/definitions.md, Attribution)."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from contextlib import suppress
 
 from sqlalchemy import Connection, Engine, delete, text
 
+from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Moment, Question
+from jobsight_server.forecasts.decision import ASKED_FOR
 from jobsight_server.forecasts.events import (
     MOMENTS,
     Asked,
@@ -25,8 +27,9 @@ from jobsight_server.forecasts.events import (
     when,
 )
 from jobsight_server.forecasts.learner import AllJudged, Learner, no_collection
+from jobsight_server.forecasts.learners import Learners, store_changes
 from jobsight_server.forecasts.outcomes import Outcome, Taken, claim, store
-from jobsight_server.forecasts.reader import AnswerReader, StateKey, read_state
+from jobsight_server.forecasts.reader import AnswerReader, StateKey, state_of, stored_states
 from jobsight_server.forecasts.request import WHOLE, ForecastConfig, ForecastJob, ForecastRequest, read_jobs
 from jobsight_server.storage.engine import lock_until_commit, write_many
 from jobsight_server.storage.errors import UserError
@@ -57,9 +60,10 @@ class Learning:
     them again.
     """
 
-    def __init__(self, config: ForecastConfig) -> None:
+    def __init__(self, config: ForecastConfig, processes: int = 1) -> None:
         self._config = config
-        self._learner: Learner | None = None
+        self._learners = Learners(config, processes)
+        self._has_begun = False
         self._written = self._until = LearnedUntil(0, 0)
         self.unwritten = 0
         """Runs learned since the model was written."""
@@ -70,9 +74,10 @@ class Learning:
         Raises:
             ValueError: the stored model is of other settings or another version.
         """
-        if self._learner is None or not self._is_alone(connection):
+        if not (self._has_begun and self._is_alone(connection)):
             catch_up(connection, self._config)
-            self._learner, self.unwritten = Learner(self._config), 0
+            self._learners.begin()
+            self._has_begun, self.unwritten = True, 0
             self._written = self._until = last_event(connection)
         return self._until.learn_seq
 
@@ -82,21 +87,17 @@ class Learning:
         Raises:
             ValueError: the stored model is of other settings or another version.
         """
-        learner, before = self._learner, self._until.learn_seq
-        assert learner is not None
+        assert self._has_begun
+        before = self._until.learn_seq
         known = read_jobs(connection, list(measured))
         finished = [known[run_id] for run_id in measured]
         last_end = max(job.end or 0.0 for job in finished)
-        unasked = {moment: read_unasked(connection, moment, last_end) for moment in MOMENTS}
+        moments = MOMENTS[:1] if self._config.requests_only else MOMENTS
+        unasked = {moment: read_unasked(connection, moment, last_end) for moment in moments}
         found = {run_id: observed(known[run_id], of_run) for run_id, of_run in measured.items()}
         claim(connection, known, found)
-        events = _events_by_time(finished, unasked, found)
-        learner.load_for(connection, events)
-        asked_before = {
-            "submission": {run_id for run_id, _ in learner.pending},
-            "start": {run_id for run_id, _ in learner.at_start},
-        }
-        judged = learner.learn(events)
+        events = _events_by_time(finished, unasked, found, ASKED_FOR if self._config.requests_only else METRICS)
+        judged, asked_before = self._learners.learn(connection, events)
         for moment, waiting in unasked.items():
             # Those that will never be scored are marked too, or every round would find them.
             seq = dict.fromkeys([job.run_id for job in waiting], before)
@@ -108,9 +109,13 @@ class Learning:
 
     def write(self, connection: Connection) -> None:
         """Write the model, unless another process has learned since the last round: ``begin`` catches up with both."""
-        if self._learner is not None and self._is_alone(connection):
-            self._learner.store(connection, self._until)
-        self._learner, self.unwritten = None, 0
+        if self._has_begun and self._is_alone(connection):
+            self._learners.store(connection, self._until)
+        self._has_begun, self.unwritten = False, 0
+
+    def close(self) -> None:
+        """End the processes that learn."""
+        self._learners.close()
 
     def _is_alone(self, connection: Connection) -> bool:
         return (read_learned_until(connection), last_event(connection)) == (self._written, self._until)
@@ -131,10 +136,9 @@ def catch_up(connection: Connection, config: ForecastConfig) -> bool:
     if written is None:
         raise ValueError("the stored model is outdated: retrain on all jobs")
     events = learned_events(connection, config, written, None, {})
-    learner = Learner(config)
-    learner.load_for(connection, events)
-    learner.learn(events)
-    learner.store(connection, until)
+    learners = Learners(config)
+    learners.learn(connection, events)
+    learners.store(connection, until)
     return True
 
 
@@ -142,14 +146,18 @@ def _events_by_time(
     finished: Sequence[ForecastJob],
     unasked: Mapping[Moment, Sequence[ForecastJob]],
     found: Mapping[int, Observations],
+    metrics: Collection[str],
 ) -> list[Asked | Finished]:
-    """Yield the ends of ``finished`` runs with their use, and submissions and starts without a forecast.
+    """Yield the ends of ``finished`` runs with their use in ``metrics``, and submissions and starts without a forecast.
 
     Leaves out jobs whose forecast can never be scored, as they were removed or ended before, and starts of jobs that
     did not wait.
     """
     ends = {job.run_id: job.end or 0.0 for job in finished}
-    events: list[Asked | Finished] = [Finished(job, dict.fromkeys(job.metrics) | found[job.run_id]) for job in finished]
+    events: list[Asked | Finished] = []
+    for job in finished:
+        used = dict.fromkeys(job.metrics) | found[job.run_id]
+        events.append(Finished(job, {metric: use for metric, use in used.items() if metric in metrics}))
     for moment, waiting in unasked.items():
         for job in waiting:
             is_open = job.state in _ASKED_IN[moment]
@@ -194,12 +202,12 @@ def is_outdated(connection: Connection, config: ForecastConfig) -> bool:
     if not learned:  # perhaps migrated from an older version
         return bool(connection.scalar(_LEARNED))
     (site, *_) = config.profile("runtime").state_keys(Question())
-    stored = read_state(connection, [StateKey(cluster, metric, site) for cluster, metric in learned])
+    stored = stored_states(connection, [StateKey(cluster, metric, site) for cluster, metric in learned])
     for cluster, metric in learned:
         if (cluster, metric) not in stored:
             return True
         try:
-            config.profile(metric).load(stored[cluster, metric])
+            config.profile(metric).load(state_of(stored[cluster, metric]))
         except ValueError:
             return True
     return False
@@ -238,7 +246,7 @@ def rebuild(engine: Engine, config: ForecastConfig | None = None, progress: Runs
                 connection.execute(delete(table))
             mark_apportioned(connection, not config.learn_apportioned)
             connection.execute(_SHOWN_ONLY, {"shown_only": not config.learn_apportioned})
-            return learner.store(connection, last_event(connection))
+            return store_changes(connection, [learner.changes()], last_event(connection))
 
 
 def rebuild_if_outdated(engine: Engine, config: ForecastConfig) -> bool:

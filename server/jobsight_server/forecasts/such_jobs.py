@@ -92,9 +92,9 @@ class SuchJobs:
         return len(self.runs)
 
     def used(self, resource: Resource) -> list[float]:
-        """Return the measured use of each run that has one."""
+        """Return the measured use of each run that has one; empty if they are not comparable."""
         used = [run.memory_bytes if resource == "memory" else run.runtime_s for run in self.runs]
-        return [amount for amount in used if amount is not None]
+        return [amount for amount in used if amount is not None and self.uses[resource]]
 
     @property
     def memory_bytes(self) -> float | None:

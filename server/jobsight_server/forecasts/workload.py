@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Set
 from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, and_, select
 
 from jobsight_predictor.evaluation.jobs import Jobs
-from jobsight_predictor.forecasters import LARGEST
+from jobsight_predictor.forecasters.base import LARGEST
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.runs import ENDED
@@ -48,7 +47,8 @@ def jobs_of_database(connection: Connection, metric: str, part: Part, name: str)
         if reason is None:
             kept.append((submitted, row))
         else:
-            skipped[_without_names(reason, names)] += 1
+            # Without the node's name, so that similar reasons are counted as one.
+            skipped[" ".join("a node" if word in names else word for word in reason.split(" "))] += 1
     kept.sort(key=lambda pair: pair[0])
     rows = [row for _, row in kept]
     several = len({row.cluster for row in rows}) > 1
@@ -91,11 +91,6 @@ def _unusable(row: Any, submitted: float, metric: str) -> str | None:
     if row.shown_only:
         return f"{metric} value is {row.attribution}: shown, not learned"
     return None if 0.0 <= row.value <= LARGEST else f"{metric} value is not a measurement"
-
-
-def _without_names(reason: str, names: Set[str]) -> str:
-    """Replace the node's name in a reason by ``a node``, so that similar reasons are counted as one."""
-    return " ".join("a node" if word in names else word for word in reason.split(" "))
 
 
 def _question(row: Any, user: str) -> Question:

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from jobsight_server.settings import SettingsError
+from jobsight_server.settings.load import SettingsError
 from jobsight_server.storage.errors import UserError
 
 _UNIX = "unix:"

@@ -23,7 +23,7 @@ from jobsight_server.queries.node_states import Machines
 from jobsight_server.queries.running import Foreseen, running_out
 from jobsight_server.queries.savings import Asking, SavingsRow
 from jobsight_server.queries.waste import DAYS_SHOWN, SORTS, WasteRequest, WasteRow, newest_day, waste
-from jobsight_server.settings import Settings
+from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import weekly_mails
 
@@ -141,7 +141,7 @@ def _lines(asking: Asking, settings: Settings, row: SavingsRow) -> list[str]:
     if found is None:
         return []
     like, advice = found
-    scheduler = scheduler_of(settings.accounting, row.cluster)
+    scheduler = scheduler_of(asking.connection, settings.accounting, row.cluster)
     lines = lines_to_ask(advice, scheduler, like, ["memory"])
     return [line for script in lines for line in script.text.splitlines()]
 

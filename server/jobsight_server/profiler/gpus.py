@@ -116,7 +116,9 @@ def gpus_of(nodes: Mapping[str, OfGpus], start: float, end: float, held: int | N
     ones were read for that long.
     """
     memory, busy, total = (_by_gpu(nodes, name) for name in _MOST)
-    for whole in [gpu for gpu in {*memory, *busy} if not gpu[2] and _is_cut(gpu, {*memory, *busy})]:
+    # Each part of a GPU (MIG) counts as one, the whole does not.
+    parted = {gpu[:2] for gpu in (*memory, *busy) if gpu[2]}
+    for whole in [gpu for gpu in {*memory, *busy} if not gpu[2] and gpu[:2] in parted]:
         memory.pop(whole, None)
         busy.pop(whole, None)
     each = tuple(
@@ -149,11 +151,6 @@ def gpus_of_text(text: str | None) -> list[GpuUse]:
 def gpus_busy(held: int | None, mean: float | None) -> float | None:
     """Return how busy each of the ``held`` GPUs was on average, 0 to 1; ``mean`` is the average number busy."""
     return None if not held or mean is None else min(mean / held, 1.0)
-
-
-def _is_cut(gpu: _Gpu, gpus: Iterable[_Gpu]) -> bool:
-    """Return whether parts of the GPU (MIG) are among ``gpus``: each counts as one, the whole does not."""
-    return any(other[:2] == gpu[:2] and other[2] for other in gpus)
 
 
 def _by_gpu(nodes: Mapping[str, OfGpus], name: Quantity) -> dict[_Gpu, MetricSeries]:

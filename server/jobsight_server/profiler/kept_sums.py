@@ -76,7 +76,7 @@ LEVELS = tuple(levels_of(GroupName("", "", "", "", "")))
 
 def counted_as(connection: Connection, names: Sequence[GroupName]) -> dict[GroupName, GroupName]:
     """Return the group in which each counts: itself, or by queue ``OTHER`` after a user's ``GROUPS_OF_A_USER``."""
-    known = _find(connection, names)
+    known = known_ids(connection, names)
     users = list(dict.fromkeys(name[:2] for name in names if name not in known))
     count: Counter[tuple[str, str]] = Counter({(c, u): n for c, u, n in fetch_by_keys(connection, _COUNT, users)})
     found = {name: name for name in known}
@@ -90,12 +90,13 @@ def counted_as(connection: Connection, names: Sequence[GroupName]) -> dict[Group
 def group_ids(connection: Connection, names: Iterable[GroupName]) -> dict[GroupName, int]:
     """Return the id of each group, created if it is new."""
     wanted = list(dict.fromkeys(names))
-    known = _find(connection, wanted)
+    known = known_ids(connection, wanted)
     write_many(connection, _ADD_GROUP, [name for name in wanted if name not in known])
-    return _find(connection, wanted)
+    return known_ids(connection, wanted)
 
 
-def _find(connection: Connection, names: Iterable[GroupName]) -> dict[GroupName, int]:
+def known_ids(connection: Connection, names: Iterable[GroupName]) -> dict[GroupName, int]:
+    """Return the id of each group that counts jobs."""
     rows = fetch_by_keys(connection, _FIND, list(dict.fromkeys(names)))
     return {GroupName(*name): group_id for *name, group_id in rows}
 

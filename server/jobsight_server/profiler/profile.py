@@ -80,7 +80,7 @@ def profile(
         for metric, entry in found.items()
     }
     found["runtime"] = without(NO_START, None) if run.start_unknown else Measurement(run.run_s, source="accounting")
-    if run.was_cut_short:
+    if run.ended_abnormally or run.exit_status or run.failure:
         found["runtime"] = found["runtime"].at_least(CUT_SHORT)
     for metric, used in ({} if run.used is None else _decode_used(run.used)).items():
         found[metric] = from_log(used, 1 if METRICS[metric].is_of_job else run.asked)
@@ -251,17 +251,16 @@ def forecast_of(judged: Judged, entry: Measurement) -> dict[str, Any]:
 
     ``attempts`` are what was recommended to request: those after the first if it was too small, or may turn out to be.
     """
-    forecast, again = judged
-    first = forecast.first
-    was_enough = entry.value is not None and not entry.lower_bound and entry.value <= (first or 0.0)
-    attempts = None if first is None else (first,) if was_enough else forecast.attempts
+    attempts = tuple(judged.attempts)
+    if attempts and entry.value is not None and not entry.lower_bound and entry.value <= attempts[0]:
+        attempts = attempts[:1]
     return {
-        "forecast": forecast.value,
-        "bound": forecast.bound,
-        "probability": None if forecast.value is None else forecast.probability,
-        "attempts": None if attempts in (None, (forecast.bound,)) else msgspec.json.encode(attempts).decode(),
-        "start_forecast": again.value,
-        "start_probability": again.probability,
+        "forecast": judged.value,
+        "bound": judged.bound,
+        "probability": judged.probability,
+        "attempts": None if attempts in ((), (judged.bound,)) else msgspec.json.encode(attempts).decode(),
+        "start_forecast": judged.start_value,
+        "start_probability": judged.start_probability,
     }
 
 

@@ -102,7 +102,7 @@ class Own(NamedTuple):
 
 
 class SampledNodes:
-    """Every node that has sent samples, by its name in an accounting log."""
+    """Every node that has sent samples, by its name in an accounting log; ``clusters`` are those with such nodes."""
 
     def __init__(self, connection: Connection) -> None:
         self._known = {
@@ -111,15 +111,11 @@ class SampledNodes:
             )
             for cluster, name, node_id, last_time, interfaces, cpus, memory_bytes in connection.execute(_SAMPLED_NODES)
         }
-        self._clusters = {cluster for cluster, _ in self._known}
+        self.clusters = {cluster for cluster, _ in self._known}
 
     def find(self, cluster: str, node: str) -> SampledNode | None:
         """Return the node of exactly that name, else of the name before the first dot; None if it never sent any."""
         return self._known.get((cluster, node)) or self._known.get((cluster, node.partition(".")[0]))
-
-    def any_of(self, cluster: str) -> bool:
-        """Return whether a node of the cluster has ever sent samples."""
-        return cluster in self._clusters
 
 
 def read_finished(connection: Connection, after: tuple[float, int], limit: int) -> list[EndedRun]:
@@ -161,7 +157,7 @@ def ready(
         is_scraped = monitoring.is_scraped(run) if monitoring else None
         if is_scraped is not None:
             return is_scraped
-        by_end = imported or not sampled_nodes.any_of(run.cluster)
+        by_end = imported or run.cluster not in sampled_nodes.clusters
         return (min(run.recorded_at, run.end) if by_end else run.recorded_at) <= waited_since
 
     return [run for run in runs if waited(run) or complete(connection, run, sampled_nodes)]

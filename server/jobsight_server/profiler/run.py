@@ -8,14 +8,14 @@ the runs whose samples are now complete, and after the grace period, for the oth
 
 from __future__ import annotations
 
-import gc
 import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import closing
 
 from sqlalchemy import Connection, Engine, bindparam, text, update
 
-from jobsight_server.forecasts.events import Observations, last_learn_seq, observed
+from jobsight_server.forecasts.events import UNKNOWN, Observations, last_learn_seq, observed
 from jobsight_server.forecasts.learner import no_collection
 from jobsight_server.forecasts.outcomes import claim
 from jobsight_server.forecasts.request import ForecastConfig, read_jobs
@@ -45,7 +45,7 @@ _DONE = text(
 ).bindparams(bindparam("runs", expanding=True))
 _INSERT = "INSERT INTO profiles ({columns}) VALUES ({values})"
 
-WRITTEN_AT_ONCE = 10000
+WRITTEN_AT_ONCE = 30_000
 """Runs of a backlog to learn before writing the model: most of them change the same parts of it."""
 
 _BEGINNING = (float("-inf"), 0)
@@ -62,6 +62,7 @@ def profile_finished(
     own: Own | None = None,
     monitoring: SiteMonitoring | None = None,
     progress: Callable[[int], None] | None = None,
+    processes: int = 1,
 ) -> int:
     """Profile and learn every ended run whose samples have arrived, or whose record was read ``grace_s`` ago.
 
@@ -69,6 +70,10 @@ def profile_finished(
     those whose last values it has had time to read. With ``own``, only these runs, and not before ``grace_s`` after
     their end. At most ``limit`` runs are committed together. Return how many were profiled; end early when ``stop`` is
     set. A model from another ``config`` is retrained first. ``progress`` gets the number in each transaction.
+    Up to so many ``processes`` learn.
+
+    Raises:
+        UserError: one of the other processes has ended; the last transaction is undone.
     """
     done, after = 0, _BEGINNING
     config = config or ForecastConfig()
@@ -76,32 +81,31 @@ def profile_finished(
     count_marked(engine, stop)
     with engine.connect().execution_options(reading=True) as connection:
         sampled_nodes = SampledNodes(connection)
-    learning = Learning(config)
-    while not (stop and stop.is_set()):
-        # Reading and arithmetic first, without blocking writers; then a short transaction to store.
-        with engine.connect().execution_options(reading=True) as connection:
-            finished = read_finished(connection, after, limit)
-            if not finished:
-                break
-            wanted = finished if own is None else [run for run in finished if own.has(run)]
-            runs = ready(connection, wanted, sampled_nodes, clock() - grace_s, monitoring, imported=own is not None)
-        asked = monitoring.ask(runs, stop) if monitoring else Asked(runs, {}, Counter())
-        with engine.connect().execution_options(reading=True) as connection:
-            profiled = profiles_of(connection, asked.runs, sampled_nodes, stop, config.fabric, asked.found)
-        if profiled:
+    with closing(Learning(config, processes)) as learning:
+        while not (stop and stop.is_set()):
+            # Reading and arithmetic first, without blocking writers; then a short transaction to store.
+            with engine.connect().execution_options(reading=True) as connection:
+                finished = read_finished(connection, after, limit)
+                if not finished:
+                    break
+                wanted = finished if own is None else [run for run in finished if own.has(run)]
+                runs = ready(connection, wanted, sampled_nodes, clock() - grace_s, monitoring, imported=own is not None)
+            asked = monitoring.ask(runs, stop) if monitoring else Asked(runs, {}, Counter())
+            with engine.connect().execution_options(reading=True) as connection:
+                profiled = profiles_of(connection, asked.runs, sampled_nodes, stop, config.fabric, asked.found)
+            if profiled:
+                with engine.begin() as connection:
+                    stored = _store(connection, profiled, config, learning, asked.counts)
+                    done += stored
+                    if learning.unwritten >= WRITTEN_AT_ONCE or len(finished) < limit:
+                        learning.write(connection)
+                if progress is not None:
+                    progress(stored)
+            after = (finished[-1].end, finished[-1].id)
+        if learning.unwritten:
             with engine.begin() as connection:
-                stored = _store(connection, profiled, config, learning, asked.counts)
-                done += stored
-                if learning.unwritten >= WRITTEN_AT_ONCE or len(finished) < limit:
-                    learning.write(connection)
-            if progress is not None:
-                progress(stored)
-            gc.collect(1)  # what this round left behind, rather than the whole model again and again
-        after = (finished[-1].end, finished[-1].id)
-    if learning.unwritten:
-        with engine.begin() as connection:
-            lock_learning(connection)
-            learning.write(connection)
+                lock_learning(connection)
+                learning.write(connection)
     return done
 
 
@@ -132,8 +136,8 @@ def _store(
                     **row(entry, config),
                     "run_id": run,
                     "metric": metric,
-                    "learn_seq": learn_seq,
-                    **forecast_of(learned_forecasts[run, metric], entry),
+                    "learn_seq": learn_seq if metric == "runtime" else 0,
+                    **forecast_of(learned_forecasts.get((run, metric), UNKNOWN), entry),
                 }
                 for learn_seq, (run, entries) in enumerate(stored.items(), last + 1)
                 for metric, entry in entries.items()

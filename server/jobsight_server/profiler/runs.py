@@ -95,11 +95,6 @@ class EndedRun:
         return "virtual" if self.memory_is_virtual else "with_cache" if self.memory_with_cache else "resident"
 
     @property
-    def was_cut_short(self) -> bool:
-        """Whether it was killed, cancelled, or failed."""
-        return bool(self.ended_abnormally or self.exit_status or self.failure)
-
-    @property
     def run_s(self) -> float:
         """Run time without suspended time."""
         return self.end - self.start - (self.suspended_s or 0.0)

@@ -58,9 +58,9 @@ COLUMNS = (
 
 ``jobs`` have a request, a measured use and a bound from submission; the amounts are theirs. ``weight`` is the factor of
 a value: requested processors x run time for memory per processor, held processors for a run time. ``request_held`` and
-``bound_held`` have all attempts of the jobs that the request or the bound would have killed. Of the
-``request_failures`` and ``bound_failures``, which needed more, these are all but the jobs that ran on beyond their
-request. Other jobs are left out.
+``bound_held`` have all attempts of the jobs that the request or the bound would have killed. The ``request_failures``
+and ``bound_failures``, which needed more, are these jobs, and those that ran on with more memory than their request: it
+was others', which time is not. Other jobs are left out.
 """
 
 AMOUNTS_KEPT = KeptSums(
@@ -114,7 +114,8 @@ def amounts_of(job: Any, metric: str, value: float | None, attempts: Sequence[fl
     unit = _UNITS[metric]
     per_unit = (request, value, bound, *all_of)
     amounts = [round(weight), *(round(amount * weight / unit) * unit for amount in per_unit)]
-    return (1, *amounts, int(value > request), int(value > bound), 0, 0, 0)
+    counts = is_limit or metric != "runtime"
+    return (1, *amounts, int(counts and value > request), int(counts and value > bound), 0, 0, 0)
 
 
 def _left_out(reason: str) -> tuple[float, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -151,25 +152,26 @@ class StoredLink(Struct):
     uncounted: bool = False
 
 
-_decoder = msgspec.json.Decoder(list[StoredLink])
+# Nodes of one kind have the same.
+_links = lru_cache(1000)(msgspec.json.Decoder(list[StoredLink]).decode)
 
 
 def link_speeds(interfaces: str) -> Speeds:
     """Return the fabrics of a node, from its interfaces as stored (JSON)."""
     found: dict[str, float] = {}
-    for interface in _decoder.decode(interfaces):
+    for interface in _links(interfaces):
         found[interface.kind] = max(found.get(interface.kind, 0.0), interface.speed_bps or 0.0)
     return found
 
 
 def speeds_of_links(interfaces: str) -> list[float | None]:
     """Return the speed of each link of a node, from its interfaces as stored (JSON); None if unknown."""
-    return [interface.speed_bps or None for interface in _decoder.decode(interfaces)]
+    return [interface.speed_bps or None for interface in _links(interfaces)]
 
 
 def uncounted(interfaces: str) -> dict[str, str]:
     """Return why the node's bandwidth may be too low: one of its ``interfaces``, as stored, counts no bytes."""
-    is_any = any(interface.uncounted for interface in _decoder.decode(interfaces))
+    is_any = any(interface.uncounted for interface in _links(interfaces))
     return {"bandwidth": UNCOUNTED} if is_any else {}
 
 

@@ -11,7 +11,7 @@ from jobsight_server.profiler.kept_sums import OTHER, month_of
 from jobsight_server.queries.savings import Asking, stored_days
 from jobsight_server.storage.engine import fetch
 
-APPLICATIONS = 30  # each costs some milliseconds of CPU time
+APPLICATIONS = 10  # each costs some milliseconds of CPU time
 """Applications of users to look at, those that requested most in the newest month."""
 
 _QUERY = (

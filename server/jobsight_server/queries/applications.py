@@ -27,6 +27,7 @@ from jobsight_server.queries.savings import (
     stored_days,
     sums_of_user,
     widened,
+    within,
 )
 from jobsight_server.queries.users import Borrowed, borrowed
 from jobsight_server.storage.engine import rows_of
@@ -196,11 +197,12 @@ def _counted(connection: Connection, cluster: str, user: str, days: Days) -> lis
 def _saved(connection: Connection, cluster: str, user: str, days: Days) -> dict[str, dict[str, Sequence[Any]]]:
     """Return by metric and application: cluster, name and sums of the counted jobs."""
     stored = stored_days(connection)
-    if stored is None or days.first > stored.last or days.last < stored.first:
+    counted = within(days, stored)
+    if stored is None or counted is None:
         return {metric: {} for metric in (*METRICS, _GPUS)}
-    within = widened(Days(max(days.first, stored.first), min(days.last, stored.last)), stored)
+    whole = widened(counted, stored)
     rows = {
-        metric: sums_of_user(connection, metric, within, "application", cluster, user) for metric in (*METRICS, _GPUS)
+        metric: sums_of_user(connection, metric, whole, "application", cluster, user) for metric in (*METRICS, _GPUS)
     }
     jobs_at = 2 + COLUMNS.index("jobs")
     return {metric: {row[1]: row for row in of if row[jobs_at]} for metric, of in rows.items()}

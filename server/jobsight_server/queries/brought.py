@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from heapq import nsmallest
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Table, func, select
 from jobsight_server.adjust.ledger import DONE
 from jobsight_server.forecasts.record import Record
 from jobsight_server.profiler.kept_sums import as_date, week_of
-from jobsight_server.queries.changes import TrialReport, changed_runs, changes_made, trial_report
+from jobsight_server.queries.changes import Adjustment, TrialReport, changed_runs, last_adjustments, trial_report
 from jobsight_server.queries.intervals import Freed, over_users_each
 from jobsight_server.queries.monday import mean_node
 from jobsight_server.queries.savings import stored_days, sums_as
@@ -28,17 +28,17 @@ LISTED = 15
 _CHANGED_BEFORE_DAYS = 30
 """How long before the first week a job of it may have been changed."""
 _COUNTED = ("jobs", "requested", "reserved", "request_held", "bound_held", "request_failures")
-_BY_WEEK = (
-    "WITH by_group AS (SELECT group_id, (first_day + 3) / 7 AS week, "
-    f"{sums_as(_COUNTED)} FROM savings "
-    "WHERE metric = 'memory' AND level = 'user' AND period = 'day' AND first_day BETWEEN ? AND ? GROUP BY 1, 2) "
-    f'SELECT g.cluster, g."user", week, {", ".join(_COUNTED)} '
-    "FROM by_group JOIN savings_groups g ON g.id = by_group.group_id WHERE jobs > 0"
+# Week by week, and without names: a sum over all weeks would put as many rows in order at once.
+_OF_WEEK = (
+    f"SELECT group_id, {sums_as(_COUNTED)} FROM savings WHERE metric = 'memory' AND level = 'user' AND period = 'day' "
+    "AND first_day BETWEEN ? AND ? GROUP BY group_id HAVING sum(jobs) > 0"
 )
-_COLUMNS = ("jobs", "held", "reserved", "possible", "ran_out", "freed", "lowered", "lowered_ran_out")
+_USERS = "SELECT id, cluster, \"user\" FROM savings_groups WHERE application = '' AND queue = '' AND account = ''"
+_OF_CHANGES = ("freed", "lowered", "lowered_ran_out", "shortened", "shortened_ran_out")
+_COLUMNS = ("jobs", "held", "reserved", "possible", "ran_out", *_OF_CHANGES)
 """Summed by user and week: numbers of jobs, and node-hours."""
-_GIB_HOURS = dict.fromkeys(("held", "reserved", "possible"), 2.0**30 * 3600.0) | {"freed": 1.0}
-"""The amounts, and what a GiB-hour is in their unit."""
+_AMOUNTS = ("held", "reserved", "possible", "freed")
+"""Read in byte-seconds."""
 
 Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 Began = Literal["adjust", "trial"]
@@ -51,8 +51,9 @@ class Figures(Record):
     ``held``: what users requested for the ``jobs`` with an exact use and a recommendation. ``freed``: what changed jobs
     held less than their users requested. ``possible``: what recommended requests would have freed. ``money`` and
     ``possible_money``: the same at the price of a node-hour, null without one. Of the ``lowered`` jobs
-    ``lowered_ran_out`` ran out of memory; ``ran_out`` jobs needed more than their users' own requests. ``adopters`` of
-    the ``users`` with jobs requested at most 1.1 times what was recommended, over all of these jobs.
+    ``lowered_ran_out`` ran out of memory; of the ``shortened`` ones, with shorter limits, ``shortened_ran_out`` ran out
+    of time. ``ran_out`` jobs needed more than their users' own requests. ``adopters`` of the ``users`` with jobs
+    requested at most 1.1 times what was recommended, over all of these jobs.
     """
 
     weeks: int
@@ -64,6 +65,8 @@ class Figures(Record):
     possible_money: Freed | None
     lowered: int
     lowered_ran_out: int
+    shortened: int
+    shortened_ran_out: int
     ran_out: int
     users: int
     adopters: int
@@ -93,7 +96,8 @@ class Brought(Record):
     assigned in a trial; null where neither happened. The week in which it began counts as ``since``.
 
     A node-hour is that of ``node_gib`` GiB for an hour: the mean of the nodes with agents, else ``assumed``.
-    ``adoption``: the users with most to free or freed. ``trial``: the latest one.
+    ``adoption``: the users with most to free or freed. ``trial``: the latest one. ``last``: the last 50
+    changes, newest first.
     """
 
     cluster: str | None
@@ -107,6 +111,7 @@ class Brought(Record):
     weeks: list[Week]
     adoption: list[Adoption]
     trial: TrialReport | None
+    last: list[Adjustment]
 
 
 def brought(connection: Connection, cluster: str | None, node_hour: float | None) -> Brought:
@@ -138,6 +143,7 @@ def brought(connection: Connection, cluster: str | None, node_hour: float | None
         ],
         adoption=_adoption(users, sums, before, since),
         trial=None if seed is None else trial_report(connection, seed, cluster),
+        last=last_adjustments(connection, cluster),
     )
 
 
@@ -163,22 +169,29 @@ def _read(connection: Connection, cluster: str | None, mondays: list[int], gib: 
     if not mondays:
         return [], np.zeros((len(_COLUMNS), 0, 0))
     first, last = mondays[0], mondays[-1] + 6
-    found: dict[str, _Amounts] = defaultdict(lambda: np.zeros((len(_COLUMNS), len(mondays))))
-    for of_cluster, user, week, jobs, requested, reserved, held, bound_held, ran_out in fetch(
-        connection, _BY_WEEK, (first, last)
-    ):
-        if cluster in (None, of_cluster):
-            amounts = (jobs, requested, reserved, held - bound_held, ran_out)
-            found[user][:5, week - (first + 3) // 7] += amounts
-    changes = changes_made(connection, (first - _CHANGED_BEFORE_DAYS) * DAY_S, cluster)
-    runs, _ = changed_runs(connection, "memory", changes)
+    of_weeks = [
+        np.array(fetch(connection, _OF_WEEK, (monday, monday + 6)), np.float64).reshape(-1, 1 + len(_COUNTED))
+        for monday in mondays
+    ]
+    ids, jobs, requested, reserved, held, bound_held, ran_out = np.concatenate(of_weeks).T
+    named = {group: user for group, place, user in fetch(connection, _USERS, ()) if cluster in (None, place)}
+    groups, places = np.unique(ids, return_inverse=True)
+    of_groups = [named.get(int(group)) for group in groups]  # None on another cluster
+    runs = changed_runs(connection, (first - _CHANGED_BEFORE_DAYS) * DAY_S, cluster)
+    runs = [run for run in runs if first <= day_of(run.end) <= last]
+    known = [*(user for user in of_groups if user is not None), *(run.user for run in runs)]
+    number = {user: n for n, user in enumerate(dict.fromkeys(known))}
+    sums = np.zeros((len(_COLUMNS), len(number), len(mondays)))
+    users = np.array([-1 if user is None else number[user] for user in of_groups], np.intp)[places]
+    here, weeks = users >= 0, np.repeat(np.arange(len(mondays)), [len(of) for of in of_weeks])
+    for column, amounts in enumerate((jobs, requested, reserved, held - bound_held, ran_out)):
+        np.add.at(sums[column], (users[here], weeks[here]), amounts[here])  # a user may be on several clusters
     for run in runs:
-        if first <= day_of(run.end) <= last:
-            of_run = (run.freed_hours, run.less > 0, run.ran_out)
-            found[run.user][5:, (day_of(run.end) - first) // 7] += of_run
-    sums = np.array([*found.values()]).reshape(-1, len(_COLUMNS), len(mondays)).transpose(1, 0, 2)
-    units = np.array([gib * _GIB_HOURS[name] if name in _GIB_HOURS else 1.0 for name in _COLUMNS])
-    return list(found), sums / units[:, None, None]
+        counts = (run.less > 0, run.ran_out)
+        of_run = (run.less * run.run_time_s, *counts, 0, 0) if run.resource == "memory" else (0, 0, 0, *counts)
+        sums[5:, number[run.user], (day_of(run.end) - first) // 7] += of_run
+    units = np.array([gib * 2.0**30 * 3600.0 if name in _AMOUNTS else 1.0 for name in _COLUMNS])
+    return list(number), sums / units[:, None, None]
 
 
 def _figures(sums: _Amounts, spans: list[NDArray[np.int64]], node_hour: float | None) -> list[Figures]:
@@ -189,7 +202,7 @@ def _figures(sums: _Amounts, spans: list[NDArray[np.int64]], node_hour: float | 
     figures = []
     for number, span in enumerate(spans):
         of = dict(zip(_COLUMNS, of_spans[number], strict=True))
-        counts: Any = {name: int(of[name].sum()) for name in ("jobs", "ran_out", "lowered", "lowered_ran_out")}
+        counts: Any = {name: int(of[name].sum()) for name in ("jobs", "ran_out", *_OF_CHANGES[1:])}
         pair = found[number], found[number + len(spans)]
         money = [None if node_hour is None else each.times(node_hour) for each in pair]
         asks = (of["jobs"] > 0) & (of["held"] <= NEAR * of["reserved"])
@@ -211,13 +224,13 @@ def _figures(sums: _Amounts, spans: list[NDArray[np.int64]], node_hour: float | 
 
 def _adoption(users: list[str], sums: _Amounts, before: NDArray[np.int64], since: NDArray[np.int64]) -> list[Adoption]:
     of = dict(zip(_COLUMNS, sums, strict=True))
-    freed, possible = of["freed"].sum(axis=1), of["possible"].sum(axis=1)
-    asked = [
-        [float(held / reserved) if reserved > 0 else None for held, reserved in zip(*pair, strict=True)]
-        for pair in ([of[name][:, span].sum(axis=1) for name in ("held", "reserved")] for span in (before, since))
-    ]
-    order = sorted(range(len(users)), key=lambda user: (-(freed[user] + possible[user]), users[user]))
+    freed, possible = of["freed"].sum(axis=1).tolist(), of["possible"].sum(axis=1).tolist()
+
+    def asked(user: int, span: NDArray[np.int64]) -> float | None:
+        held, reserved = (of[name][user, span].sum() for name in ("held", "reserved"))
+        return float(held / reserved) if reserved > 0 else None
+
+    most = nsmallest(LISTED, range(len(users)), key=lambda user: (-(freed[user] + possible[user]), users[user]))
     return [
-        Adoption(users[user], float(freed[user]), float(possible[user]), asked[0][user], asked[1][user])
-        for user in order[:LISTED]
+        Adoption(users[user], freed[user], possible[user], asked(user, before), asked(user, since)) for user in most
     ]

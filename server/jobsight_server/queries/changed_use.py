@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -34,13 +35,13 @@ class Histogram(Record):
 
 
 class Change(NamedTuple):
-    """A change in one metric: a sentence without its subject, the jobs on both sides, and the GiB-hours of memory that
-    the application's jobs request in a week."""
+    """A change in one metric: a sentence without its subject, the jobs on both sides, and the GiB-hours a week that
+    jobs since then requested above the memory that they used."""
 
     text: str
     before_jobs: int
     since_jobs: int
-    gib_hours_a_week: float
+    unused_gib_hours_a_week: float
     histogram: Histogram
 
 
@@ -65,29 +66,31 @@ def _change(runs: Sequence[SuchJob], metric: Metric, now: float) -> Change | Non
     known = [(run, value) for run, value in used if value is not None and run.failure != _FAILURE[metric]]
     if len(known) < _BEFORE_LEAST + _SINCE_LEAST:
         return None
-    today, best, day = int(now // DAY_S), -0.5 * np.log(_BY_CHANCE / 2.0), None
+    known.sort(key=lambda of: of[0].end or 0.0)
+    ends = [run.end or 0.0 for run, _ in known]
+    today, best, day, at = int(now // DAY_S), -0.5 * np.log(_BY_CHANCE / 2.0), None, -1
     for candidate in range(today - _LATELY_DAYS, today):
-        parts = _parts(known, candidate)
+        last_at, at = at, bisect_left(ends, candidate * DAY_S)
+        if at == last_at or at < _BEFORE_LEAST or len(known) - at < _SINCE_LEAST:
+            continue
+        parts = known[:at], known[at:]
         n, m = (len({run.submitted for run, _ in part}) for part in parts)
         if n < _BEFORE_LEAST or m < _SINCE_LEAST:
             continue
         distance = _distance(*([value for _, value in part] for part in parts))
         weight = distance**2 * n * m / (n + m)
         if distance > _DISTANCE and weight > best:
-            best, day = weight, candidate
+            best, day, divided = weight, candidate, parts
     if day is None:
         return None
-    (_, before), (since_runs, since) = (zip(*part, strict=True) for part in _parts(known, day))
+    (_, before), (since_runs, since) = (zip(*part, strict=True) for part in divided)
     weeks = max(1.0, now / DAY_S - day) / 7.0
-    held = sum((run.requested_memory_bytes or 0.0) * (run.runtime_s or 0.0) for run in since_runs) / _GIB_HOUR
+    unused = sum(max(0.0, (run.requested_memory_bytes or 0.0) - run.memory_bytes) * (run.runtime_s or 0.0)
+                 for run in since_runs if run.memory_bytes is not None) / _GIB_HOUR / weeks  # fmt: skip
     noun = "memory" if metric == "memory" else "run time"
-    text = f"since {as_date(day):%-d %b}: {noun} {_range(before, metric)} became {_range(since, metric)}"
-    return Change(text, len(before), len(since), held / weeks, _histogram(metric, before, since))
-
-
-def _parts(known: Sequence[tuple[SuchJob, float]], day: int) -> tuple[list[tuple[SuchJob, float]], ...]:
-    at = day * DAY_S
-    return [each for each in known if (each[0].end or 0.0) < at], [each for each in known if (each[0].end or 0.0) >= at]
+    became = f"{noun} {_range(before, metric)} became {_range(since, metric)}"
+    text = f"since {as_date(day):%-d %b}: {became}; {unused:,.0f} GiB-hours a week unused"
+    return Change(text, len(before), len(since), unused, _histogram(metric, before, since))
 
 
 def _distance(before: Sequence[float], since: Sequence[float]) -> float:

@@ -1,9 +1,8 @@
-"""Changes of waiting jobs: in their forecasts, and by `jobsight adjust`, with what these freed and a trial shows."""
+"""Changes of waiting jobs: in their forecasts, and by `jobsight adjust`, with the runs that had them and a trial."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import defaultdict
 from typing import Annotated, Any, Literal, NamedTuple, get_args
 
 from msgspec import Meta
@@ -12,7 +11,7 @@ from sqlalchemy import Connection, Row, and_, func, select
 from jobsight_predictor.evaluation.trial import difference
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import ENDED, FAILED_METRIC, QUEUED
-from jobsight_server.adjust.ledger import DONE, FAILED, STATES, UNDONE
+from jobsight_server.adjust.ledger import DONE, STATES
 from jobsight_server.forecasts.record import Metric, Record, Share
 from jobsight_server.storage.engine import rows_of
 from jobsight_server.storage.schema import adjustments, forecast_changes, jobs, trial_jobs
@@ -68,17 +67,15 @@ def changes_of(connection: Connection, run_id: int) -> list[Moved]:
     return [Moved.of_row(row, unit=METRICS[row.metric].unit) for row in connection.execute(query)]
 
 
-DAYS = 30
 ADJUSTMENTS_LISTED = 50
-_HOUR_S = 3600.0
-_UNITS = {"memory": 2**30, "runtime": _HOUR_S}
 
 Resource = Literal["memory", "runtime"]
 State = Annotated[str, Meta(extra_json_schema={"enum": [*STATES]})]
 
 
 class Adjustment(Record):
-    """One change: of the whole job, in bytes or seconds. ``error``: the message of the scheduler's command."""
+    """One change by `jobsight adjust`: of the whole job, in bytes or seconds. ``error``: the message of the scheduler's
+    command."""
 
     id: int
     cluster: str
@@ -93,97 +90,46 @@ class Adjustment(Record):
     error: str | None
 
 
-class AdjustedResource(Record):
-    """Changed jobs that have ended: ``lowered`` and ``raised`` against their users' requests.
-
-    ``freed_hours``: GiB-hours that they held less than requested, or processor-hours by which their limits were
-    shorter. ``ran_out`` of the lowered ones ran out of it. ``waiting`` changed jobs have not run yet; ``undone`` and
-    ``refused`` are changes that were undone, and that the scheduler refused.
-    """
-
-    resource: Resource
-    lowered: int
-    raised: int
-    freed_hours: float
-    ran_out: int
-    waiting: int
-    undone: int
-    refused: int
-
-
-class Adjusted(Record):
-    """Changes of the last 30 days, and the last 50 of them, newest first."""
-
-    cluster: str | None
-    resources: list[AdjustedResource]
-    last: list[Adjustment]
-
-
-def adjusted(connection: Connection, now: float, cluster: str | None = None) -> Adjusted:
-    """Read the savings of one cluster, or of all."""
-    rows = changes_made(connection, now - DAYS * 86400, cluster)
-    found = [_resource(connection, name, rows) for name in get_args(Resource)]
-    last = [
+def last_adjustments(connection: Connection, cluster: str | None) -> list[Adjustment]:
+    """Return the last 50 changes of one cluster, or of all, newest first."""
+    query = select(adjustments).order_by(adjustments.c.id.desc()).limit(ADJUSTMENTS_LISTED)
+    if cluster is not None:
+        query = query.where(adjustments.c.cluster == cluster)
+    return [
         Adjustment.of_row(row, old=float(row.old * row.times), new=float(row.new * row.times))
-        for row in rows[: -ADJUSTMENTS_LISTED - 1 : -1]
+        for row in connection.execute(query)
     ]
-    return Adjusted(cluster, found, last)
-
-
-def changes_made(connection: Connection, since: float, cluster: str | None) -> Sequence[Row[Any]]:
-    """Return the changes that began since a time, of one cluster or of all, oldest first."""
-    of = [adjustments.c.begun >= since] + ([] if cluster is None else [adjustments.c.cluster == cluster])
-    return connection.execute(select(adjustments).where(*of).order_by(adjustments.c.id)).all()
 
 
 class ChangedRun(NamedTuple):
-    """An ended run that had a change: how much ``less`` than its user requested, in bytes or seconds, the
-    ``freed_hours`` of ``AdjustedResource``, and whether it ran out after it was lowered."""
+    """An ended run that had a change: how much ``less`` than its user requested, in bytes or seconds, of which it ran
+    for ``run_time_s``, and whether it ran out after it was lowered."""
 
-    cluster: str
     user: str
+    resource: Resource
     end: float
+    run_time_s: float
     less: float
-    freed_hours: float
     ran_out: bool
 
 
-def changed_runs(connection: Connection, resource: Resource, rows: Sequence[Row[Any]]) -> tuple[list[ChangedRun], int]:
-    """Return the ended runs with these changes, oldest change first, and how many changed jobs wait."""
-    requests: dict[tuple[str, str], float] = {}
-    made: dict[tuple[str, str], list[Row[Any]]] = {}
-    for row in rows:
-        if row.state == DONE and row.resource == resource:
-            requests.setdefault((row.cluster, row.job_id), float(row.old * row.times))
-            made.setdefault((row.cluster, row.job_id), []).append(row)
-    found, waiting = [], 0
-    for run in rows_of(connection, select(jobs), jobs.c.job_id, sorted({job_id for _, job_id in made})):
-        key = (run.cluster, run.job_id)
-        if key not in made:  # a job of another cluster
-            continue
-        waiting += run.state == QUEUED
-        if run.state != ENDED or not (before := [row for row in made[key] if row.begun <= run.start]):
-            continue
-        less = requests[key] - float(before[-1].new * before[-1].times)
-        held = (run.end - run.start) / _HOUR_S if resource == "memory" else run.processors or 1
-        ran_out = less > 0 and FAILED_METRIC.get(run.failure) == resource
-        found.append(ChangedRun(run.cluster, run.user, run.end, less, less * held / _UNITS[resource], ran_out))
-    return found, waiting
-
-
-def _resource(connection: Connection, resource: Resource, rows: Sequence[Row[Any]]) -> AdjustedResource:
-    runs, waiting = changed_runs(connection, resource, rows)
-    states = Counter(row.state for row in rows if row.resource == resource)
-    return AdjustedResource(
-        resource=resource,
-        lowered=sum(run.less > 0 for run in runs),
-        raised=sum(run.less < 0 for run in runs),
-        freed_hours=sum(run.freed_hours for run in runs),
-        ran_out=sum(run.ran_out for run in runs),
-        waiting=waiting,
-        undone=states[UNDONE],
-        refused=states[FAILED],
-    )
+def changed_runs(connection: Connection, since: float, cluster: str | None) -> list[ChangedRun]:
+    """Return the ended runs with changes that began since a time, of one cluster or of all."""
+    of = [adjustments.c.state == DONE, adjustments.c.begun >= since]
+    of += [] if cluster is None else [adjustments.c.cluster == cluster]
+    made: dict[tuple[str, str, Resource], list[Row[Any]]] = defaultdict(list)
+    for row in connection.execute(select(adjustments).where(*of).order_by(adjustments.c.id)):
+        made[row.cluster, row.job_id, row.resource].append(row)
+    found = []
+    for run in rows_of(connection, select(jobs), jobs.c.job_id, sorted({job_id for _, job_id, _ in made})):
+        for resource in get_args(Resource):
+            changes = made.get((run.cluster, run.job_id, resource), [])
+            before = [row for row in changes if row.begun <= run.start]
+            if run.state == ENDED and before:
+                less = float(changes[0].old * changes[0].times - before[-1].new * before[-1].times)
+                ran_out = less > 0 and FAILED_METRIC.get(run.failure) == resource
+                found.append(ChangedRun(run.user, resource, run.end, run.end - run.start, less, ran_out))
+    return found
 
 
 Measure = Literal["memory_gib", "waiting_s", "failed_share"]

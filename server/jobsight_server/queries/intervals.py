@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,11 +32,6 @@ class Freed(Record):
         low, high = (None if end is None else end * factor for end in (self.low, self.high))
         return Freed(self.users, self.amount * factor, low, high)
 
-    def negative(self) -> Freed:
-        """Return what was taken instead of freed."""
-        found = self.times(-1.0)
-        return Freed(found.users, found.amount, found.high, found.low)
-
 
 def over_users(amounts: Iterable[float]) -> Freed:
     """Return the sum over users with its interval (percentile bootstrap), the same in every run."""
@@ -52,9 +48,17 @@ def over_users_each(amounts: ArrayLike, spans: Sequence[Sequence[int] | NDArray[
     totals = np.concatenate([totals, [totals[span].sum() for span in spans]])
     if users < FEWEST_USERS:
         return [Freed(users, float(total), None, None) for total in totals]
-    random, by_user = np.random.default_rng(0), np.ascontiguousarray(each.T)
-    draws = (np.bincount(random.integers(0, users, users), minlength=users) for _ in range(_RESAMPLES))
-    sums = np.array([drawn @ by_user for drawn in draws])
+    by_user = np.ascontiguousarray(each.T)
+    # One draw at a time: a product of two matrices wakes threads that cost more than it does.
+    sums = np.array([drawn @ by_user for drawn in _draws(users)])
     sums = np.column_stack([sums, *(sums[:, span].sum(axis=1) for span in spans)])
     lows, highs = np.quantile(sums, ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0), axis=0)
     return [Freed(users, *map(float, of)) for of in zip(totals, lows, highs, strict=True)]
+
+
+@lru_cache(2)  # the same for as many users, at a byte each for a draw
+def _draws(users: int) -> NDArray[np.uint8]:
+    """Return how often each user is drawn in each resample."""
+    random = np.random.default_rng(0)
+    draws = (random.integers(0, users, users) for _ in range(_RESAMPLES))
+    return np.array([np.bincount(drawn, minlength=users).astype(np.uint8) for drawn in draws])

@@ -336,7 +336,8 @@ def run_efficiencies(
         profile = _profile_rows(connection, run)
         shown = [metric for metric, of in METRICS.items() if metric in profile or not of.of_gpus]
         metrics = [_metric(metric, profile.get(metric), None, None, run.state) for metric in shown]
-        advice, lines, efficiency = asking.efficiencies(run, metrics, held or 0, scheduler_of(sources, run.cluster))
+        scheduler = scheduler_of(connection, sources, run.cluster)
+        advice, lines, efficiency = asking.efficiencies(run, metrics, held or 0, scheduler)
         of = {"task": run.array_task, "advice": advice, "ask_lines": lines, "efficiency": efficiency}
         found.append(RunEfficiency.of_row(run, start=started(run), **of))
     return found

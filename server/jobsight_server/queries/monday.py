@@ -11,18 +11,21 @@ from typing import Any, Literal
 
 from sqlalchemy import Connection, delete, func, insert, select
 
+from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.amounts import percent
-from jobsight_server.accounting.runs import RUNNING
 from jobsight_server.forecasts.record import Record
 from jobsight_server.forecasts.such_jobs import last_runs
+from jobsight_server.profiler.kept_sums import as_date
 from jobsight_server.profiler.totals import COLUMNS
 from jobsight_server.queries.changed_use import Histogram, changed_applications
 from jobsight_server.queries.intervals import over_users
 from jobsight_server.queries.node_states import Machines, NodeName, seen_at, status
+from jobsight_server.queries.running import nodes_of_running
 from jobsight_server.queries.savings import Days, saved_amounts, stored_days, sums_of_all, sums_of_user, widened
-from jobsight_server.queries.trust import of_clusters
+from jobsight_server.queries.trust import broken
+from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.event_counts import DAY_S
-from jobsight_server.storage.schema import job_nodes, jobs, muted_findings, nodes, quarantine
+from jobsight_server.storage.schema import muted_findings, nodes, quarantine
 
 SHOWN = 7
 """Findings on the page and in the mail."""
@@ -169,7 +172,8 @@ def _gains(site: _Site, adjusted: Collection[str], rows: list[_Row]) -> Iterator
             f"Lower memory for {_many(len(most), 'user')} of {cluster}: {_nodes(freed.amount)} nodes, "
             f"{between}; {kills:.1f} jobs a week would run out, {new:.1f} of them new."
         )
-        action = "Paste these lines into the settings file: jobsight adjust shows the changes, --apply makes them."
+        action = "Paste these lines into the settings file: jobsight adjust shows the changes, --apply makes them. "
+        action += "They begin with a tenth of the users; the gain above is of all these users."
         settings: str | None = f'[[adjust]]\ncluster = "{cluster}"\nusers_share = 0.1\nmemory = true'
         if cluster in adjusted:
             action, settings = f"jobsight adjust changes jobs of {cluster} already: raise its users_share.", None
@@ -206,16 +210,26 @@ def _changed(site: _Site, rows: list[_Row]) -> Iterator[Finding]:
             evidence = [Evidence("user", cluster, user, f"{of.before_jobs} jobs before, {of.since_jobs} since")]
             key, text = f"changed {cluster} {user} {application}", f"{application} of {user} on {cluster} {of.text}."
             action = f"Ask {user} what changed. Recommendations already count the jobs since."
-            yield Finding(key, "changed", text, action, of.gib_hours_a_week / site.gib, evidence, of.histogram)
+            yield Finding(key, "changed", text, action, of.unused_gib_hours_a_week / site.gib, evidence, of.histogram)
 
 
 def _broken(site: _Site) -> Iterator[Finding]:
-    for row in of_clusters(site.connection, site.now):
-        if row.first_bad_day is not None:
-            change = f"since {row.first_bad_day}: accuracy {row.accuracy_since:.2f}, before {row.accuracy_before:.2f}"
-            text = f"Forecasts of {row.metric} on {row.cluster} are worse {change}."
-            action = "Trust says whose: do not lower their requests until these jobs are learned."
-            yield Finding(f"broke {row.cluster} {row.metric}", "broke", text, action, None, [])
+    """Yield metrics of a cluster whose forecasts broke: for all of its jobs, or for some users."""
+    found: dict[tuple[str, str], list[Evidence]] = defaultdict(list)
+    texts = {}
+    of_users = broken(site.connection, "user")[:_LISTED]
+    for group, fall in (*of_users, *broken(site.connection, "cluster")):
+        assert fall is not None
+        of = found[group.cluster, group.metric]
+        text = f"since {as_date(fall.day)}: accuracy {fall.since:.2f}, before {fall.before:.2f}"
+        if (group, fall) in of_users:
+            of.append(Evidence("user", group.cluster, group.name, text))
+            text = f"for {', '.join(each.name for each in of)}"
+        texts[group.cluster, group.metric] = text
+    for (cluster, metric), evidence in found.items():
+        text = f"Forecasts of {METRICS[metric].name} on {cluster} are worse {texts[cluster, metric]}."
+        action = "Do not lower these requests until the jobs since then are learned."
+        yield Finding(f"broke {cluster} {metric}", "broke", text, action, None, evidence)
 
 
 def _killing(site: _Site, machines: Machines | None) -> Iterator[Finding]:
@@ -231,8 +245,8 @@ def _killing(site: _Site, machines: Machines | None) -> Iterator[Finding]:
 
 def _ages(connection: Connection, now: float) -> dict[NodeName, float]:
     """Return each node with an agent, and how long ago it was seen."""
-    seen = select(nodes.c.cluster, nodes.c.name, nodes.c.received_at, nodes.c.last_time, nodes.c.clock_skew_s)
-    return {(cluster, name): now - seen_at(*times) for cluster, name, *times in connection.execute(seen)}
+    seen = "SELECT cluster, name, received_at, last_time, clock_skew_s FROM nodes"
+    return {(cluster, name): now - seen_at(*times) for cluster, name, *times in fetch(connection, seen, ())}
 
 
 def _silent(ages: Mapping[NodeName, float], running: Mapping[NodeName, int]) -> Iterator[Finding]:
@@ -255,9 +269,8 @@ def _silent(ages: Mapping[NodeName, float], running: Mapping[NodeName, int]) -> 
 
 def _running_on(connection: Connection, known: Collection[NodeName]) -> Mapping[NodeName, int]:
     """Return the numbers of running jobs by cluster and node; names that are not ``known`` are shortened."""
-    query = select(jobs.c.cluster, job_nodes.c.node).join(jobs, jobs.c.id == job_nodes.c.run_id)
     found: dict[NodeName, int] = defaultdict(int)
-    for cluster, name in connection.execute(query.where(jobs.c.state == RUNNING)):
+    for cluster, _, name, _ in nodes_of_running(connection):
         found[cluster, name if (cluster, name) in known else name.partition(".")[0]] += 1
     return found
 

@@ -12,7 +12,7 @@ from jobsight_server.advice.words import AskLine, scheduler_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.record import Asked, Record
 from jobsight_server.queries.efficiency import NextRequests
-from jobsight_server.queries.jobs import KILLED, JobFilters, JobList, Run, job_list
+from jobsight_server.queries.jobs import KILLED, SORTS, JobFilters, JobList, Run, job_list
 from jobsight_server.queries.savings import Asking
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.queries.waste import DAYS_SHOWN, WasteList, WasteRequest, newest_day, waste
@@ -57,24 +57,27 @@ def my_jobs(
     user: str,
     listed: JobList,
     sources: Iterable[AccountingSource],
+    cluster: str | None = None,
 ) -> MyJobs:
-    """Return the overview of one user above the page ``listed`` of their jobs; ``sources`` name the schedulers."""
-    clusters = user_clusters(connection, user)
+    """Return the overview of one user, on all clusters or one, above the page ``listed`` of their jobs; ``sources``
+    name the schedulers."""
+    clusters = [each for each in user_clusters(connection, user) if cluster in (None, each)]
     of_week = JobFilters(user=user, since=now - WEEK_S, outcome=KILLED)
-    ran_out = job_list(connection, reader, now, Asked("end", descending=True, limit=_READ), of_week)
+    ran_out = job_list(connection, reader, now, Asked("end", descending=True, cluster=cluster, limit=_READ), of_week)
     alike: dict[tuple[str, str | None, str | None], list[Run]] = defaultdict(list)
     for run in ran_out.jobs:
         alike[run.cluster, run.name and application(run.name), run.failure].append(run)
     most = sorted(alike.values(), key=len, reverse=True)[:KILLED_LISTED]
     asking, last_day = Asking(connection, reader), newest_day(connection) or 0
+    here = Asked(SORTS[0], descending=True, cluster=cluster)
     return MyJobs(
         user,
         clusters,
         ran_out.total,
         [_killed(connection, reader, runs, sources) for runs in most],
         waste=[_waste(connection, asking, cluster, user, last_day) for cluster in clusters],
-        running=job_list(connection, reader, now, filters=JobFilters(user=user, state=RUNNING)),
-        waiting=job_list(connection, reader, now, filters=JobFilters(user=user, state=QUEUED)),
+        running=job_list(connection, reader, now, here, JobFilters(user=user, state=RUNNING)),
+        waiting=job_list(connection, reader, now, here, JobFilters(user=user, state=QUEUED)),
         jobs=listed,
     )
 
@@ -86,7 +89,7 @@ def _killed(
     of_run = (jobs.c.cluster == last.cluster, jobs.c.job_id == last.job_id, jobs.c.start == last.start)
     row = connection.execute(select(jobs).where(*of_run)).one()
     held = connection.scalar(select(func.count()).where(job_nodes.c.run_id == row.id)) or 0
-    scheduler = scheduler_of(sources, last.cluster)
+    scheduler = scheduler_of(connection, sources, last.cluster)
     advice, lines, _ = NextRequests(connection, reader).efficiencies(row, (), held, scheduler)
     return KilledJobs(len(runs), last, advice, lines)
 

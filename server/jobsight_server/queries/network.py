@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, false, func, or_, select
+from sqlalchemy import Connection, select
 
 from jobsight_scheduler.coallocation.clusters import demand
 from jobsight_scheduler.coallocation.placement import aware
@@ -19,13 +20,13 @@ from jobsight_server.profiler.kept_sums import OTHER
 from jobsight_server.profiler.usage import link_speeds, speeds_of_links
 from jobsight_server.queries.applications import READ, ended_of
 from jobsight_server.queries.node_states import NodeName, node_loads
-from jobsight_server.queries.savings import Days, stored_days, sums_of_all, widened
-from jobsight_server.storage.engine import fetch, rows_of
+from jobsight_server.queries.savings import Days, stored_days, sums_of_all, widened, within
+from jobsight_server.storage.engine import fetch, fetch_by_keys
 from jobsight_server.storage.event_counts import DAY_S, day_of
-from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
+from jobsight_server.storage.schema import job_nodes, jobs, nodes
 
 SORTS = ("processor_hours", "jobs", "application")
-LISTED = 15
+LISTED = 10
 """Applications on a page: each is judged by its last jobs."""
 SPAN_DAYS = 30
 BUSY, FULL = 0.5, 0.95
@@ -97,7 +98,6 @@ class NetworkUse(Record):
     above_half: int
     node_median_bps: float | None
     node_p95_bps: float | None
-    node_max_bps: float | None
     processors: int | None
     bandwidth_bps: float | None
     link_bps: float | None
@@ -188,8 +188,8 @@ def network_use(
     counted = _counted(connection, days, asked.cluster)
     wanted = [each for each in counted if user in (None, each[1]) and application in (None, each[2])]
 
-    place = {"application": 2, "jobs": 3, "processor_hours": 4}[asked.sort]
-    position, shown = page_of(wanted, asked, lambda row: row[place], lambda row: row[:3], ("application",))
+    place = itemgetter({"application": 2, "jobs": 3, "processor_hours": 4}[asked.sort])
+    position, shown = page_of(wanted, asked, place, lambda row: row[:3], ("application",))
     measured = _measured(connection, days, [row[:3] for row in shown])
     found = [_use(row, measured[row[:3]], uplink_bps) for row in shown]
     return NetworkUseList(*position, days.first, found)
@@ -203,8 +203,7 @@ def _use(counted: _Counted, of: Sequence[Job], uplink_bps: float | None) -> Netw
     if application in ("", OTHER):
         verdict, reason = "unknown", "its jobs have no name of their own"
     rates = np.array([job.node_bps for job in of])
-    quantiles = np.quantile(rates, (0.5, 0.95, 1.0), method="inverted_cdf").tolist() if of else (None,) * 3
-    median, p95, most = quantiles
+    median, p95 = np.quantile(rates, (0.5, 0.95), method="inverted_cdf").tolist() if of else (None, None)
     return NetworkUse(
         cluster,
         user,
@@ -219,7 +218,6 @@ def _use(counted: _Counted, of: Sequence[Job], uplink_bps: float | None) -> Netw
         sum(job.link_bps is not None and job.node_bps > BUSY * job.link_bps for job in of),
         median,
         p95,
-        most,
         processors=max((job.processors for job in of), default=None),
         bandwidth_bps=fmean(job.bandwidth_bps for job in of) if of else None,
         link_bps=link_bps,
@@ -317,16 +315,23 @@ def _jobs_on(connection: Connection, busy: Mapping[NodeName, float]) -> list[Job
 
 def _counted(connection: Connection, days: Days, cluster: str | None) -> list[_Counted]:
     stored = stored_days(connection)
-    if stored is None or days.first > stored.last or days.last < stored.first:
+    counted = within(days, stored)
+    if stored is None or counted is None:
         return []
-    within = widened(Days(max(days.first, stored.first), min(days.last, stored.last)), stored)
+    rows = sums_of_all(connection, "runtime", widened(counted, stored), "group", cluster, _COUNTED)
     found: dict[_Name, tuple[float, float]] = {}
-    for of_cluster, user, application, used, *counted in sums_of_all(
-        connection, "runtime", within, "group", cluster, _COUNTED
-    ):
-        number, hours = found.get((of_cluster, user, application), (0.0, 0.0))
-        found[of_cluster, user, application] = number + sum(counted), hours + used / 3600.0
-    return [(*name, int(number), hours) for name, (number, hours) in found.items() if number]
+    for place, user, application, used, *counts in rows:  # a row for each queue and account
+        hours, number = found.get((place, user, application), (0.0, 0.0))
+        found[place, user, application] = hours + used, number + sum(counts)
+    return [(*name, int(number), used / 3600.0) for name, (used, number) in found.items() if number]
+
+
+# Not joined with the keys: SQLite would read the whole table into a filter first.
+_BANDWIDTHS = (
+    "SELECT run_id, value, lower_bound, attribution, fabric FROM profiles WHERE run_id IN (VALUES {asked}) "
+    "AND metric = 'bandwidth' AND value IS NOT NULL AND (lower_bound OR NOT shown_only)"
+)
+_HELD = "SELECT run_id, count(*), min(node), sum(processors) FROM job_nodes WHERE run_id IN (VALUES {asked}) GROUP BY 1"
 
 
 def _measured(connection: Connection, days: Days, names: Sequence[_Name]) -> dict[_Name, list[Job]]:
@@ -338,26 +343,15 @@ def _measured(connection: Connection, days: Days, names: Sequence[_Name]) -> dic
         last = last.where(jobs.c.application == (application or None)).order_by(jobs.c.end.desc(), jobs.c.id.desc())
         for run_id, processors in connection.execute(last.limit(READ)):
             runs[run_id] = name, processors
-    of = profiles.c
-    query = select(of.run_id, of.value, of.lower_bound, of.attribution, of.fabric).where(
-        of.metric == "bandwidth", of.value.is_not(None), or_(of.lower_bound, of.shown_only == false())
-    )
-    known = rows_of(connection, query, of.run_id, list(runs))
-    of_nodes = select(
-        job_nodes.c.run_id, func.count(), func.min(job_nodes.c.node), func.sum(job_nodes.c.processors)
-    ).group_by(job_nodes.c.run_id)
-    held = {row[0]: row for row in rows_of(connection, of_nodes, job_nodes.c.run_id, [row.run_id for row in known])}
-    links = {
-        (row.cluster, row.name): link_speeds(row.interfaces)
-        for row in connection.execute(select(nodes.c.cluster, nodes.c.name, nodes.c.interfaces))
-    }
+    links = {row[:2]: row[2] for row in fetch(connection, "SELECT cluster, name, interfaces FROM nodes", ())}
+    keys = [(run_id,) for run_id in runs]
+    held = {row[0]: row for row in fetch_by_keys(connection, _HELD, keys)}
     found: dict[_Name, list[Job]] = defaultdict(list)
-    for row in known:
-        name, processors = runs[row.run_id]
-        _, number, first, of_all = held.get(row.run_id, (0, 1, "", 1))
-        speeds = links.get((name[0], first)) or links.get((name[0], first.partition(".")[0])) or {}
-        link_bps = speeds.get(row.fabric) or max(speeds.values(), default=0.0) or None
-        apportioned = row.attribution == "apportioned"
-        job = Job(processors or int(of_all), number, row.value, link_bps, bool(row.lower_bound), apportioned)
-        found[name].append(job)
+    for run_id, value, lower_bound, attribution, fabric in fetch_by_keys(connection, _BANDWIDTHS, keys):
+        name, processors = runs[run_id]
+        _, number, first, of_all = held.get(run_id, (0, 1, "", 1))
+        speeds = link_speeds(links.get((name[0], first)) or links.get((name[0], first.partition(".")[0])) or "[]")
+        link_bps = speeds.get(fabric) or max(speeds.values(), default=0.0) or None
+        apportioned = attribution == "apportioned"
+        found[name].append(Job(processors or int(of_all), number, value, link_bps, bool(lower_bound), apportioned))
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Any
 
@@ -14,10 +14,10 @@ from jobsight_server.forecasts.record import Asked, ListPage, Position, Record, 
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.queries.node_states import NodeLoad, NodeName, node_loads
 from jobsight_server.queries.rejected import rejections
-from jobsight_server.queries.running import Foreseen, Resource, running_out
-from jobsight_server.storage.engine import whole
+from jobsight_server.queries.running import Foreseen, Resource, nodes_of_running, running_out
+from jobsight_server.storage.engine import fetch, whole
 from jobsight_server.storage.event_counts import NUMBER, read_event_counts
-from jobsight_server.storage.schema import accounting_files, job_counts, job_nodes, jobs, nodes, running_use
+from jobsight_server.storage.schema import accounting_files, job_counts, jobs, running_use
 from jobsight_server.storage.server_states import trend
 from jobsight_server.storage.size_cap import DELETED
 
@@ -136,16 +136,15 @@ def now_page(connection: Connection, now: float, asked: Asked) -> tuple[Now, lis
     """Return the figures with a page of the running jobs, and the load of each node."""
     out = running_out(connection, now)
     loads = node_loads(connection, now)
-    running = _running(connection, now, out, loads)
+    position, shown, users = _running(connection, now, asked, out, loads)
     events = read_event_counts(connection)
     statuses = Counter(load.status for load in loads.values())
-    position, shown = _by(running, asked)
     found = Now(
         *position,
         now=now,
         nodes=NodeFigures(len(loads), statuses["up"], statuses["late"], statuses["silent"]),
         runs=_run_figures(connection),
-        users=len({job.user for job in running}),
+        users=users,
         at_risk=len({(each.cluster, each.job_id) for each in out}),
         running_out=out[: asked.limit],
         jobs=shown,
@@ -179,83 +178,77 @@ def samples_per_s(connection: Connection, now: float) -> list[float]:
 
 
 def _running(
-    connection: Connection, now: float, out: Sequence[Foreseen], loads: Mapping[NodeName, NodeLoad]
-) -> list[RunningJob]:
+    connection: Connection, now: float, asked: Asked, out: Sequence[Foreseen], loads: Mapping[NodeName, NodeLoad]
+) -> tuple[Position, list[RunningJob], int]:
+    """Return a page of the running jobs, and how many users have some; only those shown of thousands become records."""
     risks: dict[tuple[str, str], list[Resource]] = defaultdict(list)
     for each in out:
         risks[each.cluster, each.job_id].append(each.resource)
     of_job = (jobs.c.id, jobs.c.cluster, jobs.c.job_id, jobs.c.user, jobs.c.name, jobs.c.start, jobs.c.processors)
-    asked = (
+    given = (
         ASKED_PROCESSORS.label("asked_processors"),
         ASKED_MEMORY.label("asked_memory_bytes"),
         ASKED_WALLTIME.label("asked_walltime_s"),
     )
-    query = select(*of_job, *asked, running_use.c.memory, running_use.c.reason)
+    query = select(*of_job, *given, running_use.c.memory, running_use.c.reason)
     query = query.outerjoin(running_use, running_use.c.run_id == jobs.c.id).where(jobs.c.state == "running")
     rows = connection.execute(query).all()
-    if not rows:
-        return []
     held: dict[int, list[tuple[str, int]]] = defaultdict(list)
     on_node: dict[NodeName, list[int]] = defaultdict(list)
-    of_nodes = select(jobs.c.cluster, job_nodes.c.run_id, job_nodes.c.node, job_nodes.c.processors)
-    of_nodes = of_nodes.join(jobs, jobs.c.id == job_nodes.c.run_id).where(jobs.c.state == "running")
-    for cluster, run_id, node, processors in connection.execute(of_nodes):
+    for cluster, run_id, node, processors in nodes_of_running(connection):
         held[run_id].append((node, processors))
         on_node[cluster, node].append(processors)
-    return [_job(row, held[row.id], on_node, loads, now, sorted(risks[row.cluster, row.job_id])) for row in rows]
 
+    def left_s(row: Any) -> float | None:
+        return None if row.asked_walltime_s is None else row.start + row.asked_walltime_s - now
 
-def _job(
-    row: Any,
-    held: Sequence[tuple[str, int]],
-    on_node: Mapping[NodeName, Sequence[int]],
-    loads: Mapping[NodeName, NodeLoad],
-    now: float,
-    risks: list[Resource],
-) -> RunningJob:
-    bandwidth: float | None = 0.0 if held else None
-    is_shared = False
-    for node, processors in held:
-        key = (row.cluster, node)
-        # Accounting logs may write the host's full name while the agent sends the short one.
-        load = loads.get(key) or loads.get((row.cluster, node.partition(".")[0]))
-        if bandwidth is None or load is None or load.bandwidth_bps is None:
-            bandwidth = None
-            break
-        of_jobs = on_node[key]
-        is_shared |= len(of_jobs) > 1
-        bandwidth += load.bandwidth_bps * (processors / sum(of_jobs) if len(of_jobs) > 1 else 1.0)
-    memory = None if row.memory is None else row.memory * (row.asked_processors or row.processors or 1)
-    left_s = None if row.asked_walltime_s is None else row.start + row.asked_walltime_s - now
-    return RunningJob.of_row(
-        row,
-        nodes=len(held),
-        bandwidth_bps=bandwidth,
-        is_shared=is_shared,
-        memory_bytes=memory,
-        requested_memory_bytes=row.asked_memory_bytes,
-        memory_reason=None if memory is not None else row.reason or "no readings yet",
-        left_s=left_s,
-        risks=risks,
-    )
+    def memory(row: Any) -> float | None:
+        return None if row.memory is None else row.memory * (row.asked_processors or row.processors or 1)
 
+    def bandwidth(row: Any) -> tuple[float | None, bool]:
+        """Return it on the job's nodes, and whether it shares one up to the first unknown."""
+        found, is_shared = 0.0, False
+        for node, processors in held[row.id]:
+            # Accounting logs may write the host's full name while the agent sends the short one.
+            load = loads.get((row.cluster, node)) or loads.get((row.cluster, node.partition(".")[0]))
+            if load is None or load.bandwidth_bps is None:
+                return None, is_shared
+            of_jobs = on_node[row.cluster, node]
+            is_shared |= len(of_jobs) > 1
+            found += load.bandwidth_bps * (processors / sum(of_jobs) if len(of_jobs) > 1 else 1.0)
+        return found if held[row.id] else None, is_shared
 
-def _by(running: Sequence[RunningJob], asked: Asked) -> tuple[Position, list[RunningJob]]:
-    fields = {"bandwidth": "bandwidth_bps", "memory": "memory_bytes", "left": "left_s", "started": "start"}
+    def tie(row: Any) -> tuple[float, str, str]:
+        left = 0.0 if asked.sort == "started" else left_s(row)  # of which there are cursors, without what changes
+        return inf if left is None else left, row.cluster, row.job_id
 
-    def tie(job: RunningJob) -> tuple[float, str, str]:
-        if asked.sort == "started":  # of which there are cursors, without what changes
-            return 0.0, job.cluster, job.job_id
-        return inf if job.left_s is None else job.left_s, job.cluster, job.job_id
-
-    def value(job: RunningJob) -> float | None:
-        return len(job.risks) if asked.sort == "risk" else getattr(job, fields[asked.sort])
-
-    return page_of(running, asked, value, tie, ("started",))
+    values: dict[str, Callable[[Any], float | None]] = {
+        "bandwidth": lambda row: bandwidth(row)[0],
+        "memory": memory,
+        "left": left_s,
+        "risk": lambda row: len(risks[row.cluster, row.job_id]),
+        "started": lambda row: row.start,
+    }
+    position, shown = page_of(rows, asked, values[asked.sort], tie, ("started",))
+    found = [
+        RunningJob.of_row(
+            row,
+            nodes=len(held[row.id]),
+            bandwidth_bps=bandwidth_bps,
+            is_shared=is_shared,
+            memory_bytes=memory(row),
+            requested_memory_bytes=row.asked_memory_bytes,
+            memory_reason=None if row.memory is not None else row.reason or "no readings yet",
+            left_s=left_s(row),
+            risks=sorted(risks[row.cluster, row.job_id]),
+        )
+        for row, (bandwidth_bps, is_shared) in zip(shown, map(bandwidth, shown), strict=True)
+    ]
+    return position, found, len({row.user for row in rows})
 
 
 def _server(connection: Connection, now: float, events: Mapping[tuple[str, str], int]) -> Server:
-    known = [_agent(agent) for agent in connection.scalars(select(nodes.c.agent))]
+    known = [_agent(agent) for (agent,) in fetch(connection, "SELECT agent FROM nodes", ())]
     found = trend(connection, now)
     growth, state = found.growth_bytes_s, found.now
     logs = connection.execute(

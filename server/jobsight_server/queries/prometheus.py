@@ -19,7 +19,7 @@ from jobsight_server.forecasts.events import last_learn_seq
 from jobsight_server.queries.node_states import seen_at, status
 from jobsight_server.queries.rejected import rejections
 from jobsight_server.queries.running import running_out
-from jobsight_server.queries.trust import of_clusters
+from jobsight_server.queries.trust import broken
 from jobsight_server.storage.engine import fetch, total_bytes
 from jobsight_server.storage.event_counts import NUMBER, read_event_counts
 from jobsight_server.storage.schema import job_counts, nodes, series
@@ -85,9 +85,9 @@ class _Database(Collector):
         yield from _accuracy(self.connection)
         yield from _running_out(self.connection, self.now)
         text = "1 while forecasts are less accurate than before, since a day of the last eight weeks"
-        rows = of_clusters(self.connection, self.now)
-        broken = {(row.cluster, row.metric): row.first_bad_day is not None for row in rows}
-        yield _gauge("forecasts_broken", text, ("cluster", "metric"), broken)
+        found = broken(self.connection, "cluster", every=True)
+        is_broken = {(of.cluster, of.metric): since is not None for of, since in found}
+        yield _gauge("forecasts_broken", text, ("cluster", "metric"), is_broken)
 
 
 def _gauge(name: str, text: str, labels: Sequence[str], values: Mapping[Any, float]) -> GaugeMetricFamily:
@@ -161,8 +161,11 @@ LAST_JOBS = 500
 
 # SQLite takes a range with one bound for a quarter of the table, and would read all jobs first.
 _LAST = """
-SELECT p.metric, p.value, p.forecast, p.bound, jobs."end" - jobs.start FROM profiles AS p CROSS JOIN jobs
-WHERE jobs.id = p.run_id AND p.learn_seq > ? AND p.learn_seq <= ?
+SELECT p.metric, p.value, p.forecast, p.bound, jobs."end" - jobs.start
+FROM profiles AS placed CROSS JOIN profiles AS p CROSS JOIN jobs
+WHERE placed.learn_seq > ? AND placed.learn_seq <= ? AND placed.learn_seq > 0
+  AND p.run_id = placed.run_id AND (p.metric = placed.metric OR placed.metric = 'runtime' AND p.learn_seq = 0)
+  AND jobs.id = p.run_id
   AND p.value IS NOT NULL AND NOT p.shown_only AND p.forecast IS NOT NULL
 """
 

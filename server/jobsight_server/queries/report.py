@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from math import inf
 
 import numpy as np
 from sqlalchemy import Connection
@@ -209,27 +208,25 @@ def _gains(
     metric: Resource,
     scheduler: Scheduler | None,
 ) -> list[Gain]:
-    """Return the first for which recommended requests would have freed something, or are less than requested now."""
+    """Return the first for which recommended requests would have freed something."""
     gains = []
     for row, advice in advised:
         of: Waste = getattr(row, metric)
         found = None if advice is None else asking.of(advice.cluster, advice.user, advice.application)
-        if advice is None or found is None:
+        if advice is None or found is None or (of.freed_hours or 0.0) <= 0.0:
             continue
         like, recommended = found
         amount, uses = recommended.best(metric), recommended.such_jobs.uses[metric]
-        if (of.freed_hours or 0.0) <= 0.0 and (amount or inf) >= (like.requested(metric) or 0.0):
-            continue
         last = [
             SimilarJob(run.job_id, run.requested(metric), run.memory_bytes if metric == "memory" else run.runtime_s)
-            for run in recommended.such_jobs.runs
+            for run in (recommended.such_jobs.runs[use.run] for use in uses)
             if run.job_id
         ]
         gains.append(
             Gain(
                 row=row,
                 advice=advice,
-                ask_lines=lines_to_ask(recommended, scheduler, like),
+                ask_lines=lines_to_ask(recommended, scheduler, like, [of for of in ASKED_FOR if like.requested(of)]),
                 processors=like.processors,
                 enough=count_enough([(uses, amount or 0.0)]),
                 last_jobs=last[:BEHIND],
@@ -281,7 +278,7 @@ def _excluded(connection: Connection, found: WasteList) -> list[Excluded]:
     """Return what counts nowhere: lines without a job, runs without an end, jobs without a value or a request."""
     events = read_event_counts(connection)
     rows = [Excluded(REJECTIONS[each.name], each.label, each.value) for each in rejections(events)]
-    rows += [Excluded("runs not at their end", state, int(n)) for state, n in fetch(connection, _NOT_ENDED, ())]
+    rows += [Excluded("runs without an end", state, int(n)) for state, n in fetch(connection, _NOT_ENDED, ())]
     for resource, left in found.left_out.items():
         rows += [Excluded(resource, reason, n) for reason in LeftOut.__struct_fields__ if (n := getattr(left, reason))]
     for (name, label), n in events.items():

@@ -19,11 +19,17 @@ from jobsight_server.forecasts.prediction import read_prediction
 from jobsight_server.forecasts.reader import RunAndMetric, read_pending
 from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.forecasts.request import ASKED_PROCESSORS, question_of
-from jobsight_server.storage.engine import rows_of
+from jobsight_server.storage.engine import fetch, rows_of
 from jobsight_server.storage.schema import jobs, running_use
 
 WATCHED = ("memory", "runtime")
 """Metrics known while a job runs."""
+
+
+def nodes_of_running(connection: Connection) -> list[tuple[str, int, str, int]]:
+    """Return cluster, run, node and processors there of the running jobs."""
+    query = "SELECT j.cluster, n.run_id, n.node, n.processors FROM jobs j JOIN job_nodes n ON n.run_id = j.id"
+    return fetch(connection, f"{query} WHERE j.state = 'running'", ())
 
 
 class Forecast(NamedTuple):
@@ -107,6 +113,9 @@ Resource = Literal["memory", "time"]
 
 _UNKNOWN = Outlook(index=TIME_TAIL)
 
+_Outcome = tuple[Any, Resource, float, float | None, float | None, RunsOut | None, float | None]
+"""A row, its resource, used, expected, limit, what is known of running out, and the time left."""
+
 
 class Foreseen(Record):
     """A resource of a running job: the whole job's use so far (``used``), peak or sum, and its ``expected`` total
@@ -137,21 +146,22 @@ def running_out(connection: Connection, now: float) -> list[Foreseen]:
     """
     found = []
     for each in _foreseen(connection, read_outlooks(connection), now):
-        if each.soon is not None:
-            is_listed = each.soon >= LIKELY
-        elif each.expected is None and each.limit is not None:
-            is_near = each.used >= MEMORY_NEAR * each.limit
-            is_listed = is_near if each.resource == "memory" else each.in_s is not None and each.in_s <= WITHIN_S
+        _, resource, used, expected, limit, runs_out, left_s = each
+        if runs_out is not None:
+            is_listed = runs_out.soon >= LIKELY
+        elif expected is None and limit is not None:
+            is_near = used >= MEMORY_NEAR * limit
+            is_listed = is_near if resource == "memory" else left_s is not None and left_s <= WITHIN_S
         else:
             is_listed = False
         if is_listed:
-            found.append(each)
+            found.append(_of(*each))
     return sorted(found, key=lambda each: (inf if each.in_s is None else each.in_s, each.cluster, each.job_id))
 
 
 def foreseen(connection: Connection, run_id: int, now: float) -> list[Foreseen]:
     """Return the outlook for the resources of one run; none unless it runs."""
-    return list(_foreseen(connection, read_outlooks(connection, run_id), now, run_id))
+    return [_of(*each) for each in _foreseen(connection, read_outlooks(connection, run_id), now, run_id)]
 
 
 def _foreseen(
@@ -159,7 +169,8 @@ def _foreseen(
     outlooks: Mapping[RunAndMetric, RunOutlook],
     now: float,
     run_id: int | None = None,
-) -> Iterator[Foreseen]:
+) -> Iterator[_Outcome]:
+    """Yield the arguments of ``_of``: few of thousands become records."""
     columns = (jobs.c.id, jobs.c.cluster, jobs.c.job_id, jobs.c.user, jobs.c.name, jobs.c.start)
     given = (jobs.c.requested_memory_bytes, jobs.c.requested_walltime_s, ASKED_PROCESSORS.label("asked"))
     query = select(*columns, *given, running_use.c.memory, running_use.c.growth)
@@ -177,9 +188,7 @@ def _foreseen(
         if limit_s is not None and (known is None or known.are_limits):
             ends_s = max(elapsed_s, min(ends_s, limit_s))
         expected_s = None if known is None else ends_s
-        yield _of(
-            row, "time", elapsed_s, expected_s, limit_s, runs_out, None if limit_s is None else limit_s - elapsed_s
-        )
+        yield row, "time", elapsed_s, expected_s, limit_s, runs_out, None if limit_s is None else limit_s - elapsed_s
         if row.memory is None or row.memory <= 0.0:
             continue
         processors = row.asked or 1
@@ -190,7 +199,7 @@ def _foreseen(
             run_s = max(1.0, ends_s - elapsed_s)
             runs_out = memory_runs_out(outlook, row.memory, growth, limit / processors, elapsed_s, run_s, WITHIN_S)
             expected = min(expected or 0.0, max(limit, processors * row.memory))
-        yield _of(row, "memory", processors * row.memory, expected, limit, runs_out, None)
+        yield row, "memory", processors * row.memory, expected, limit, runs_out, None
 
 
 def _of(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache, partial
 from operator import truediv
 from typing import Any, NamedTuple
 
@@ -17,10 +18,9 @@ from jobsight_server.forecasts.such_jobs import SuchJob, last_runs
 from jobsight_server.profiler.kept_sums import OTHER, group_name, month_of
 from jobsight_server.profiler.totals import AMOUNTS, COLUMNS, METRICS
 from jobsight_server.storage.engine import fetch
-from jobsight_server.storage.facts import application as application_of
 
 BY = ("user", "application", "queue", "account", "cluster")
-LISTED = 25
+LISTED = 10
 
 # Divisors of the sums: resources are shown in GiB-hours and processor-hours, jobs as counts.
 _DIVISORS = {
@@ -99,32 +99,19 @@ class Asking:
     """Recommends requests for jobs like the last ones of users' applications; reads each user's jobs once."""
 
     def __init__(self, connection: Connection, reader: AnswerReader) -> None:
-        self._connection = connection
+        self.connection = connection
         self._reader = reader
-        self._runs: dict[tuple[str, str], list[SuchJob]] = {}
-        self._found: dict[tuple[str, str, str], tuple[SuchJob, Recommendation] | None] = {}
+        self._runs = cache(partial(last_runs, connection))
+        self.of = cache(self._of)
 
-    def of(self, cluster: str, user: str, application: str) -> tuple[SuchJob, Recommendation] | None:
+    def _of(self, cluster: str, user: str, application: str) -> tuple[SuchJob, Recommendation] | None:
         """Return the last job of this application, and the recommendation for one like it; None if too long ago."""
-        key = (cluster, user, application)
-        if key not in self._found:
-            if (cluster, user) not in self._runs:
-                self._runs[cluster, user] = last_runs(self._connection, cluster, user)
-            runs = self._runs[cluster, user]
-            names = ((run, run.name and application_of(run.name)) for run in runs if run.job_id)
-            any_will_do = application in ("", OTHER)
-            like = next(
-                (
-                    run
-                    for run, name in names
-                    if any_will_do or group_name(cluster, user, name, None, None).application == application
-                ),
-                None,
-            )
-            self._found[key] = like and (
-                like, recommend_as_last(self._connection, self._reader, cluster, user, like, runs)
-            )  # fmt: skip
-        return self._found[key]
+        runs = self._runs(cluster, user)
+        for like in runs:
+            is_it = application in ("", OTHER, group_name(cluster, user, like.application, None, None).application)
+            if like.job_id and is_it:
+                return like, recommend_as_last(self.connection, self._reader, cluster, user, like, runs)
+        return None
 
 
 def saving_row(
@@ -212,6 +199,13 @@ def stored_days(connection: Connection) -> Days | None:
     return Days(min(row[0] for row in found), max(row[1] for row in found)) if found else None
 
 
+def within(days: Days, stored: Days | None) -> Days | None:
+    """Return those of the days that are between the first and the last stored one; None if none is."""
+    if stored is None or days.first > stored.last or days.last < stored.first:
+        return None
+    return Days(max(days.first, stored.first), min(days.last, stored.last))
+
+
 def widened(days: Days, stored: Days) -> Days:
     """Extend ``days`` to whole months at an end of the stored days: there are no other jobs to count."""
     first = month_of(stored.first) if days.first <= stored.first else days.first
@@ -231,17 +225,19 @@ def sums_of_all(
     level: str,
     cluster: str | None = None,
     columns: Sequence[str] = COLUMNS,
+    ids: Iterable[int] | None = None,
 ) -> list[Any]:
-    """Return cluster and name of each group of the level, user or another, with the sums of some ``COLUMNS``.
+    """Return cluster and name of each group of the level, or of these, with the sums of some ``COLUMNS``.
 
-    Of the level "group" the name is two columns, user and application; one row for each of its queues and accounts.
+    Of the level "group" the name is two columns, user and application, with a row for each of its queues and accounts.
     """
     names = 'g."user", g.application' if level == "group" else f'g."{level}"'
+    of_groups = "" if ids is None else f" AND s.group_id IN ({', '.join(map(str, ids)) or 'NULL'})"
     # By group first: its names are looked up once, not for each day.
     query = (
         f"WITH asked(period, first_day) AS (VALUES {_values(days)}), by_group AS "
         f"(SELECT s.group_id, {sums_as(columns)} FROM asked CROSS JOIN savings s "
-        f"WHERE {_IN_PERIODS} GROUP BY s.group_id) "
+        f"WHERE {_IN_PERIODS}{of_groups} GROUP BY s.group_id) "
         f"SELECT g.cluster, {names}, {', '.join(columns)} "
         "FROM by_group JOIN savings_groups g ON g.id = by_group.group_id"
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from jobsight_scheduler.workload.canonical import questions_of
 from jobsight_scheduler.workload.swf import Trace
 from jobsight_server.forecasts.reader import asked_for
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_WALLTIME
-from jobsight_server.queries.site_trace import SUBMITTED, ended
+from jobsight_server.queries.site_trace import SUBMITTED, AssumedSize, assumed_size, ended
 from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
@@ -58,13 +57,15 @@ class Machine:
     name: str
     nodes: NodeSizes
     jobs: list[MachineJob]
+    has_known_nodes: bool = True  # otherwise one node has all processors
+    assumed: AssumedSize | None = None  # where nothing states the number of processors
 
 
 def site_machines(connection: Connection, part: Part) -> list[Machine]:
     """Return the machines on which jobs of this part ran, by name.
 
     A node has the processors that its agent reports, or the most that were in use at once. Jobs of queues without known
-    nodes run on a machine of their cluster's.
+    nodes run on one machine of their cluster's, of the ``assumed_size``.
 
     Raises:
         UserError: there are no jobs.
@@ -77,13 +78,11 @@ def site_machines(connection: Connection, part: Part) -> list[Machine]:
     for run_id, node, processors in connection.execute(query):
         of_job[run_id].append((node, processors))
     with_nodes = {(job.cluster, job.queue) for job in found if job.id in of_job}
+    queue_of = {job.id: (job.cluster, job.queue if (job.cluster, job.queue) in with_nodes else "") for job in found}
     held: dict[Place, dict[Place, list[Held]]] = defaultdict(lambda: defaultdict(list))  # by queue and node
     for job in found:
-        is_known = (job.cluster, job.queue) in with_nodes
-        on = of_job.get(job.id, ()) if is_known else [("", job.processors)]
-        for node, processors in on:
-            queue = job.cluster, job.queue if is_known else ""
-            held[queue][job.cluster, node].append((job.start, job.end, processors))
+        for node, processors in of_job.get(job.id, ()) if queue_of[job.id] in with_nodes else [("", job.processors)]:
+            held[queue_of[job.id]][job.cluster, node].append((job.start, job.end, processors))
     columns = (nodes.c.cluster, nodes.c.name, nodes.c.cpus, nodes.c.memory_total_bytes)
     reported = {(cluster, name): (cpus, memory) for cluster, name, cpus, memory in connection.execute(select(*columns))}
     machines = []
@@ -92,15 +91,18 @@ def site_machines(connection: Connection, part: Part) -> list[Machine]:
         for queue in queues:
             for place, intervals in held[queue].items():
                 on_node[place] += intervals
-        sizes = [(*reported.get(place, (0, None)), _most_at_once(intervals)) for place, intervals in on_node.items()]
+        used = {place: assumed_size(*np.array(intervals).T) for place, intervals in on_node.items()}
+        assumed = used.get((min(queues)[0], ""))
+        sizes = [(*reported.get(place, (0, None)), of.most) for place, of in used.items()]
+        if assumed is not None:
+            sizes = [(assumed.processors, None, 0)]
         known = NodeSizes(
             np.array([float(max(cpus, most)) for cpus, _, most in sizes]),
             np.array([float(memory or UNLIMITED) for _, memory, _ in sizes]),
         )
-        of_queue = [(job, (job.cluster, job.queue)) for job in found]
-        own = [job for job, queue in of_queue if (queue if queue in with_nodes else (job.cluster, "")) in queues]
+        own = [job for job in found if queue_of[job.id] in queues]
         name = f"{min(queues)[0]} {'+'.join(sorted(queue for _, queue in queues))}".strip()
-        machines.append(Machine(name, known, own))
+        machines.append(Machine(name, known, own, assumed is None, assumed))
     return sorted(machines, key=lambda machine: machine.name)
 
 
@@ -116,35 +118,28 @@ def trace_machine(trace: Trace, name: str) -> Machine:
     if not len(rows):
         raise UserError(f"{name}: no job has a submission, a run time and processors")
     questions = questions_of(trace, rows)
-    start = trace["submit_s"] + np.maximum(trace["wait_s"], 0.0)
-    used = trace["memory_kb"] * 1024.0
-    columns = (rows, trace["submit_s"][rows], start[rows], (start + trace["run_s"])[rows], used[rows])
-    found = [
-        MachineJob(
-            id=row,
-            cluster="",
-            queue="",
-            user=question.user or "",
-            processors=question.processors or 1,
-            submitted=submitted,
-            start=started,
-            end=end,
-            limit_s=question.requested_time_s,
-            requested_bytes=question.requested_memory_bytes,
-            used_bytes=bytes_ if bytes_ > 0.0 else None,
-        )
-        for question, row, submitted, started, end, bytes_ in zip(
-            questions, *(column.tolist() for column in columns), strict=True
-        )
-    ]
+    submit = trace["submit_s"] + trace.begin_s
+    start = submit + np.maximum(trace["wait_s"], 0.0)
+    used = np.maximum(trace["memory_kb"], 0.0) * 1024.0
+    columns = (column[rows].tolist() for column in (submit, start, start + trace["run_s"], used))
+    found = []
+    for row, of, submitted, began, end, bytes_ in zip(rows.tolist(), questions, *columns, strict=True):
+        same = row, "", "", of.user or "", of.processors or 1, submitted, began, end
+        found.append(MachineJob(*same, of.requested_time_s, of.requested_memory_bytes, bytes_ or None))
     times = _forecasts("runtime", found, questions, [job.end - job.start for job in found])
     memory = _forecasts("memory", found, questions, [job.used_bytes for job in found])
     known = [
         job._replace(forecast_s=None if time is None else time[0], recommended=() if bound is None else bound[1:])
         for job, time, bound in zip(found, times, memory, strict=True)
     ]
-    most = trace.max_processors or _most_at_once([(job.start, job.end, job.processors) for job in known])
-    return Machine(name, NodeSizes(np.array([float(most)]), np.array([UNLIMITED])), known)
+    stated = trace.max_processors
+    size = assumed_size(*np.array([(job.start, job.end, job.processors) for job in known]).T)
+    return Machine(name, counted_nodes(stated or size.processors), known, False, None if stated else size)
+
+
+def counted_nodes(processors: int) -> NodeSizes:
+    """Return one node in place of unknown ones, of these processors and of memory that never runs out."""
+    return NodeSizes(np.array([float(processors)]), np.array([UNLIMITED]))
 
 
 def _forecasts(
@@ -197,9 +192,3 @@ def _sharing(nodes_of: dict[Place, set[Place]]) -> list[set[Place]]:
         groups = [group for group in groups if group not in linked]
         groups.append(({queue}.union(*(of for of, _ in linked)), own.union(*(others for _, others in linked))))
     return [queues for queues, _ in groups]
-
-
-def _most_at_once(intervals: Sequence[Held]) -> int:
-    changes = [(start, processors) for start, _, processors in intervals]
-    changes += [(end, -processors) for _, end, processors in intervals]
-    return max(accumulate(change for _, change in sorted(changes)))

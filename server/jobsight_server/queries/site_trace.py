@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection, func, select
 
 from jobsight_scheduler.workload.swf import FIELDS, UNKNOWN, Trace, user_line
@@ -14,6 +16,10 @@ from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs
 
+Floats = NDArray[np.float64]
+
+BRIEF = 0.01
+"""Largest share of the time in which more processors were in use than a machine of unknown nodes is assumed to have."""
 SUBMITTED = func.coalesce(jobs.c.submitted, jobs.c.start)
 _AT_ONCE = 1000
 _COMPLETED, _FAILED = 1, 0
@@ -23,7 +29,7 @@ def site_trace(connection: Connection, part: Part) -> Trace:
     """Return the ended runs of this part with known processors, in the order of submission.
 
     Names of users, applications and queues become numbers, in the order of appearance; the header names the users.
-    Clusters are partitions, numbered by name. MaxProcs is the largest number of processors in use at once.
+    Clusters are partitions, numbered by name. MaxProcs is the ``assumed_size``.
 
     Raises:
         UserError: there are none.
@@ -48,8 +54,10 @@ def site_trace(connection: Connection, part: Part) -> Trace:
     found = dict(zip(FIELDS, table, strict=True))
     began = float(found["submit_s"][0])
     found["submit_s"] -= began
+    size = assumed_size_of(found)
+    assumed = f"MaxProcs: {size.processors}", f"Note: MaxProcs is assumed; {size.most} were in use at most"
     users = [user_line(number, name) for (_, name), number in numbers["user"].items()]
-    return Trace(found, [f"UnixStartTime: {began:.0f}", f"MaxProcs: {most_at_once(connection, part)}", *users])
+    return Trace(found, [f"UnixStartTime: {began:.0f}", *assumed, *users])
 
 
 def ended(part: Part) -> tuple[Any, ...]:
@@ -63,17 +71,37 @@ def clusters_of(connection: Connection, part: Part) -> list[str]:
     return list(connection.scalars(query))
 
 
-def most_at_once(connection: Connection, part: Part) -> int:
-    """Return the largest number of processors in use at once by these runs."""
-    begin = select(jobs.c.start.label("time"), jobs.c.processors.label("change")).where(*ended(part))
-    end = select(jobs.c.end, -jobs.c.processors).where(*ended(part))
-    changes = begin.union_all(end).subquery()
-    most = used = 0
-    # At one instant ends are first: others start on the processors they free.
-    for (change,) in connection.execute(select(changes.c.change).order_by(changes.c.time, changes.c.change)):
-        used += change
-        most = max(most, used)
-    return most
+class AssumedSize(NamedTuple):
+    """Size of a machine whose nodes are unknown. ``most`` processors were in use at once, and more than ``processors``
+    for the share ``share_above`` of the time in which jobs ran.
+    """
+
+    processors: int
+    most: int
+    share_above: float
+
+
+def assumed_size(start: Floats, end: Floats, processors: Floats) -> AssumedSize:
+    """Return the size of the machine of jobs, arrays of shape (jobs,).
+
+    Each job fits, and all at once but for ``BRIEF`` of the time: in records that are not exact, jobs overlap that
+    followed each other.
+    """
+    times, change = np.concatenate([end, start]), np.concatenate([-processors, processors])
+    order = np.lexsort((change, times))  # at one instant ends are first: others start on the processors they free
+    used = np.cumsum(change[order])[:-1]
+    lasts = np.diff(times[order]) * (used > 0.0)
+    total, by_use = lasts.sum(), np.argsort(used)
+    place = np.searchsorted(np.cumsum(lasts[by_use]), (1.0 - BRIEF) * total)
+    size = max(used[by_use][place], processors.max())
+    return AssumedSize(int(size), int(used.max()), float(lasts[used > size].sum() / (total or 1.0)))
+
+
+def assumed_size_of(trace: Mapping[str, Floats], partition: int | None = None) -> AssumedSize:
+    """Return the size of the machine of a trace's columns, or of one partition."""
+    rows = slice(None) if partition is None else trace["partition"] == partition
+    start = (trace["submit_s"] + np.maximum(trace["wait_s"], 0.0))[rows]
+    return assumed_size(start, start + trace["run_s"][rows], trace["processors"][rows])
 
 
 def _fields(row: Any, numbers: dict[str, dict[tuple[str, str], int]]) -> dict[str, float | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import sqrt
 from typing import Annotated, Any, NamedTuple
 
@@ -21,14 +21,22 @@ from jobsight_server.storage.engine import fetch, fetch_by_keys
 RECENT_WEEKS = 2
 
 _SUMS = ", ".join(f"CAST(sum({name}) AS BIGINT) AS {name}" for name in SCORES)
+_OF_WEEKS = "metric = ? AND level = ? AND period = 'week' AND first_day BETWEEN ? AND ?"
+# A database may add whole numbers up to decimal ones.
+_FELL_BY = (
+    f"CAST(coalesce(CASE WHEN recent_jobs > 0 THEN (best - recent * 1.0 / recent_jobs) / {PARTS} END, 0) "
+    "AS DOUBLE PRECISION)"
+)
 _TOTALS = (
     f"WITH by_group AS (SELECT group_id, {_SUMS}, max(CASE WHEN jobs >= 10 THEN accuracy / jobs END) AS best, "
     "sum(CASE WHEN first_day >= ? THEN jobs END) AS recent_jobs, "
     "sum(CASE WHEN first_day >= ? THEN accuracy END) AS recent FROM forecast_scores "
-    "WHERE metric = ? AND level = ? AND period = 'week' AND first_day BETWEEN ? AND ? GROUP BY group_id) "
-    f"SELECT group_id, g.cluster, {{name}}, {', '.join(SCORES)}, best, recent_jobs, recent "
+    f"WHERE {_OF_WEEKS}{{some}} GROUP BY group_id) "
+    f"SELECT group_id, g.cluster, {{name}}, '{{metric}}', {', '.join(SCORES)}, {_FELL_BY} "
     "FROM by_group JOIN savings_groups g ON g.id = by_group.group_id WHERE jobs > 0"
 )
+# Of thousands of users few have a best week, and few of them fell: they are found where they are read.
+_WITH_BEST = f" AND group_id IN (SELECT group_id FROM forecast_scores WHERE {_OF_WEEKS} AND jobs >= 10)"
 # Without an index for the metric, or SQLite reads all groups of the days for each group.
 _EACH = (
     "WITH asked(group_id, metric) AS (VALUES {{asked}}) "
@@ -40,40 +48,53 @@ _EACH = (
 
 
 class Scores(NamedTuple):
-    """Sums over jobs; ``accuracy`` sums shares from 0 to 1."""
+    """Sums over jobs; ``accuracy`` in ``PARTS``."""
 
     jobs: int
-    accuracy: float
+    accuracy: int
     within20: int
     bounds: int
     held: int
 
 
 class GroupScores(NamedTuple):
-    """All weeks of one group in one metric; ``fell_by``: its best week less its last weeks, 0 if unknown."""
+    """All weeks of one group in one metric, and its ``Scores``; ``fell_by``: its best week less its last weeks, 0 if
+    unknown."""
 
     group_id: int
     cluster: str
     name: str
     metric: str
-    scores: Scores
+    jobs: int
+    accuracy: int
+    within20: int
+    bounds: int
+    held: int
     fell_by: float
 
 
 def scores_of_all(
-    connection: Connection, metric: str, level: str, first_week: int, last_week: int, cluster: str | None = None
+    connection: Connection,
+    metric: str,
+    level: str,
+    first_week: int,
+    last_week: int,
+    cluster: str | None = None,
+    fell_by: float | None = None,
 ) -> list[GroupScores]:
-    """Return each group of the level with a forecast in these weeks, named by their Mondays."""
+    """Return each group of the level with a forecast in these weeks, named by their Mondays.
+
+    With ``fell_by`` only those that fell by this much or more.
+    """
     column = 'g."user"' if level == "user" else f"g.{level}"
-    query = _TOTALS.format(name=column) + ("" if cluster is None else " AND g.cluster = ?")
-    recent = last_week - 7 * (RECENT_WEEKS - 1)
-    asked = (recent, recent, metric, level, first_week, last_week, *([] if cluster is None else [cluster]))
-    found = []
-    # A database may add whole numbers up to decimal ones.
-    for group_id, in_cluster, name, *sums, best, recent_jobs, recent_sum in fetch(connection, query, asked):
-        fell_by = (best - int(recent_sum) / int(recent_jobs)) / PARTS if best is not None and recent_jobs else 0.0
-        found.append(GroupScores(group_id, in_cluster, name, metric, _scores(sums), fell_by))
-    return found
+    recent, weeks = last_week - 7 * (RECENT_WEEKS - 1), (metric, level, first_week, last_week)
+    some, ends = ("", ()) if fell_by is None else (_WITH_BEST, weeks)
+    query, asked = _TOTALS.format(name=column, metric=metric, some=some), [recent, recent, *weeks, *ends]
+    for condition, value in ((" AND g.cluster = ?", cluster), (f" AND {_FELL_BY} >= ?", fell_by)):
+        if value is not None:
+            query += condition
+            asked.append(value)
+    return list(map(GroupScores._make, fetch(connection, query, tuple(asked))))
 
 
 def scores_of_each(
@@ -83,13 +104,8 @@ def scores_of_each(
     query = _EACH.format(level=level, period=period, first=int(first), last=int(last))
     found: dict[tuple[int, str], list[tuple[int, Scores]]] = {group: [] for group in groups}
     for group_id, metric, day, *sums in fetch_by_keys(connection, query, list(groups)):
-        found[group_id, metric].append((day, _scores(sums)))
+        found[group_id, metric].append((day, Scores(*sums)))
     return found
-
-
-def _scores(sums: Sequence[int]) -> Scores:
-    jobs, accuracy, within20, bounds, held = sums
-    return Scores(jobs, accuracy / PARTS, within20, bounds, held)
 
 
 BY = ("user", "application", "cluster")
@@ -102,9 +118,8 @@ FEWEST_JOBS = 5
 """Fewer jobs are not compared with the targets."""
 
 _LOOKED_AT = 100  # groups whose days are read, first those with last weeks furthest below their best one
-_FELL_BY = DROP / 2
-_BREAK_DAYS, _CLUSTERS_AT_MOST = 56, 1000
-_PROMISED = 0.95  # not read where only breaks are
+_FELL_LEAST = DROP / 2
+_BREAK_DAYS = 56
 _SURE = 3.0  # standard errors by which a share must be below its target to be called short
 
 Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
@@ -198,13 +213,18 @@ def newest_day(connection: Connection) -> int | None:
     return max(found) + 6 if found else None
 
 
-def of_clusters(connection: Connection, now: float) -> list[TrustRow]:
-    """Return each metric of each cluster over the last eight weeks; ``first_bad_day`` shows broken forecasts."""
-    last = newest_day(connection)
-    if last is None:
+def broken(connection: Connection, by: str, *, every: bool = False) -> list[tuple[GroupScores, Break | None]]:
+    """Return the groups whose forecasts broke in the last eight weeks, the largest fall first; or ``every`` group."""
+    newest = newest_day(connection)
+    if newest is None:
         return []
-    request = TrustRequest(last - _BREAK_DAYS + 1, last, by="cluster", listed=Asked(SORTS[0], limit=_CLUSTERS_AT_MOST))
-    return trust(connection, request, _PROMISED, now).rows
+    request = TrustRequest(newest - _BREAK_DAYS + 1, newest, by=by)
+    first, last, least = week_of(request.first_day), week_of(newest), None if every else _FELL_LEAST
+    groups = [of for metric in METRICS for of in scores_of_all(connection, metric, by, first, last, fell_by=least)]
+    breaks = _breaks(connection, request, groups)
+    found = [(group, breaks.get((group.group_id, group.metric))) for group in groups]
+    known = [each for each in found if every or each[1] is not None]
+    return sorted(known, key=lambda each: each[1].since - each[1].before if each[1] else 0.0)
 
 
 def trust(
@@ -217,9 +237,7 @@ def trust(
     first, last, asked = week_of(request.first_day), week_of(request.last_day), request.listed
     metrics = [request.metric] if request.metric else list(METRICS)
     site = {
-        metric: _together(
-            group.scores for group in scores_of_all(connection, metric, "cluster", first, last, asked.cluster)
-        )
+        metric: _together(scores_of_all(connection, metric, "cluster", first, last, asked.cluster))
         for metric in METRICS
     }
     groups = [
@@ -269,14 +287,14 @@ def _breaks(
     connection: Connection, request: TrustRequest, groups: Sequence[GroupScores]
 ) -> dict[tuple[int, str], Break]:
     """Return the groups whose last weeks are below their best one, and whose days confirm it."""
-    fell = sorted((group for group in groups if group.fell_by >= _FELL_BY), key=lambda group: -group.fell_by)
+    fell = sorted((group for group in groups if group.fell_by >= _FELL_LEAST), key=lambda group: -group.fell_by)
     keys = [(group.group_id, group.metric) for group in fell[:_LOOKED_AT]]
     first, last = week_of(request.first_day), week_of(request.last_day) + 6
     found = {}
     for key, days in scores_of_each(connection, request.by, "day", keys, first, last).items():
         numbers = np.array([day for day, _ in days], dtype=np.int64)
         jobs = np.array([scores.jobs for _, scores in days], dtype=np.float64)
-        sums = np.array([scores.accuracy for _, scores in days], dtype=np.float64)
+        sums = np.array([scores.accuracy / PARTS for _, scores in days], dtype=np.float64)
         if (broken := find_break(numbers, jobs, sums)) is not None:
             found[key] = broken
     return found
@@ -284,25 +302,22 @@ def _breaks(
 
 def _value(group: GroupScores, broken: Break | None, asked: Asked) -> Any:
     """Return the group's sort key; for ``break`` the size of the fall, then the lowest accuracy of enough jobs."""
-    scores = group.scores
-    accuracy = scores.accuracy / scores.jobs
-    if asked.sort == "break":
-        sign = 1.0 if asked.descending else -1.0
-        fell = broken.before - broken.since if broken else 0.0
-        return fell, -sign * float(scores.jobs < FEWEST_JOBS), -sign * accuracy
-    return {
-        "name": group.name,
-        "metric": group.metric,
-        "jobs": scores.jobs,
-        "accuracy": accuracy,
-        "within20": scores.within20 / scores.jobs,
-        "held": scores.held / scores.bounds if scores.bounds else None,
-    }[asked.sort]
+    if asked.sort in ("name", "metric", "jobs"):
+        return getattr(group, asked.sort)
+    if asked.sort in ("held", "within20"):
+        part, of = (group.held, group.bounds) if asked.sort == "held" else (group.within20, group.jobs)
+        return part / of if of else None
+    accuracy = group.accuracy / group.jobs / PARTS
+    if asked.sort == "accuracy":
+        return accuracy
+    if broken is not None:
+        return 4.0 + broken.before - broken.since  # beyond all others
+    return (-1.0 if asked.descending else 1.0) * (accuracy + 2.0 * (group.jobs < FEWEST_JOBS))
 
 
 def _row(group: GroupScores, broken: Break | None, weeks: Sequence[tuple[int, Scores]], promised: float) -> TrustRow:
     return TrustRow(
-        **_figures(group.scores, promised),
+        **_figures(group, promised),
         cluster=group.cluster,
         name=group.name,
         metric=group.metric,
@@ -310,15 +325,15 @@ def _row(group: GroupScores, broken: Break | None, weeks: Sequence[tuple[int, Sc
         accuracy_before=broken and broken.before,
         accuracy_since=broken and broken.since,
         weeks=[
-            WeekScore(_date(week), scores.accuracy / scores.jobs, _share(scores.held, scores.bounds), scores.jobs)
+            WeekScore(_date(week), _accuracy(scores), _share(scores.held, scores.bounds), scores.jobs)
             for week, scores in weeks
             if scores.jobs
         ],
     )
 
 
-def _figures(scores: Scores, promised: float) -> dict[str, Any]:
-    accuracy, held = _share(scores.accuracy, scores.jobs), _share(scores.held, scores.bounds)
+def _figures(scores: Scores | GroupScores, promised: float) -> dict[str, Any]:
+    accuracy, held = _accuracy(scores), _share(scores.held, scores.bounds)
     chance = _SURE * sqrt(promised * (1 - promised) / scores.bounds) if scores.bounds else 0.0
     return {
         "jobs": scores.jobs,
@@ -331,8 +346,12 @@ def _figures(scores: Scores, promised: float) -> dict[str, Any]:
     }
 
 
-def _together(all_of: Iterable[Scores]) -> Scores:
-    return Scores(*(sum(column) for column in zip(Scores(0, 0.0, 0, 0, 0), *all_of, strict=True)))
+def _together(all_of: Sequence[GroupScores]) -> Scores:
+    return Scores(*(sum(getattr(of, name) for of in all_of) for name in SCORES))
+
+
+def _accuracy(of: Scores | GroupScores) -> float | None:
+    return _share(of.accuracy / PARTS, of.jobs)
 
 
 def _share(part: float, of: int) -> float | None:

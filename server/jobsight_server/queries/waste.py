@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ from msgspec import Meta
 from sqlalchemy import Connection
 
 from jobsight_server.forecasts.record import Asked, ListPage, Record, page_of
-from jobsight_server.profiler.kept_sums import as_date
+from jobsight_server.profiler.kept_sums import GroupName, as_date, known_ids
 from jobsight_server.profiler.totals import COLUMNS, METRICS
 from jobsight_server.queries.savings import (
     BY,
@@ -25,6 +26,7 @@ from jobsight_server.queries.savings import (
     sums_of_all,
     sums_of_user,
     widened,
+    within,
 )
 
 RESOURCES = {"memory": "memory", "processors": "cpu", "runtime": "runtime"}
@@ -144,6 +146,8 @@ _Sums = Mapping[_Name, Sequence[float]]
 _NONE = (0.0,) * len(COLUMNS)
 _BEFORE = ("requested", "used")
 """Sums of the earlier span."""
+_RANKED = ("jobs", *_BEFORE, "request_held", "bound_held")
+"""Sums that order rows."""
 
 
 def newest_day(connection: Connection) -> int | None:
@@ -165,38 +169,41 @@ def comparable(connection: Connection) -> dict[str, str]:
 def waste(connection: Connection, asking: Asking, request: WasteRequest) -> WasteList:
     """Return one page of rows; those without a sort value are last."""
     stored = stored_days(connection)
-    days = _within(Days(request.first, request.last), stored)
+    days = within(Days(request.first, request.last), stored)
     length = request.last - request.first + 1
-    before_days = _within(Days(request.first - length, request.first - 1), stored)
-    now = {name: _sums(connection, request, metric, days, stored) for name, metric in _MEASURED.items()}
-    then = {
-        name: _sums(connection, request, metric, before_days, stored, _BEFORE) for name, metric in _MEASURED.items()
-    }
+    before_days = within(Days(request.first - length, request.first - 1), stored)
+    read = partial(_sums, connection, stored)
+    # Of thousands of groups, all of which have run times, few are shown with all of their sums.
+    resource, _, figure = request.listed.sort.partition("_")
+    of_all = {"runtime": ("jobs",), resource: _RANKED} if resource in _MEASURED else dict.fromkeys(_MEASURED, COLUMNS)
+    now = {each: read(request, each, days, columns) for each, columns in of_all.items()}
+    then = {resource: read(request, resource, before_days, _BEFORE) if figure == "improved" else {}}
     position, names = page_of(
         dict.fromkeys(name for sums in now.values() for name in sums),
         request.listed,
-        lambda name: _value(request.listed.sort, now, then, name),
+        lambda name: _value(resource, figure, now, then, name),
         lambda name: (name[1], name[0]),
         ("name",),
     )
+    groups = [GroupName("", "", "", "", "")._replace(**{"cluster": name[0], request.by: name[1]}) for name in names]
+    ids = None if request.user is not None else known_ids(connection, groups).values()
+    now = {each: read(request, each, days, ids=ids) for each in _MEASURED}
+    then = {each: read(request, each, before_days, _BEFORE, ids) for each in _MEASURED}
+    of_days = days and stored and widened(days, stored)
     shown = [
         WasteRow(
             cluster=name[0],
             name=name[1],
             jobs=_jobs(now["processors"].get(name, _NONE)),
             **{each: _waste(each, now[each].get(name), then[each].get(name)) for each in _MEASURED},
-            memory_advice=None,
-            runtime_advice=None,
+            memory_advice=_advice(request, "memory", of_days, name, now["memory"], asking),
+            runtime_advice=_advice(request, "runtime", of_days, name, now["runtime"], asking),
         )
         for name in names
     ]
-    if days is not None and stored is not None:
-        for row in shown:
-            for metric in METRICS:
-                advice = _advice(connection, request, metric, widened(days, stored), row, now[metric], asking)
-                setattr(row, f"{metric}_advice", advice)
-    totals = {each: _total(now[each].values()) for each in _MEASURED}
-    before = {each: _total(then[each].values(), len(_BEFORE)) for each in _MEASURED}
+    whole = request._replace(by="cluster")
+    totals = {each: _total(read(whole, each, days).values()) for each in _MEASURED}
+    before = {each: _total(read(whole, each, before_days, _BEFORE).values(), len(_BEFORE)) for each in _MEASURED}
     wasted: dict[str, Any] = {each: _waste(each, totals[each], before[each]) for each in _MEASURED}
     return WasteList(
         **position._asdict(),
@@ -217,26 +224,20 @@ def waste(connection: Connection, asking: Asking, request: WasteRequest) -> Wast
     )
 
 
-def _within(days: Days, stored: Days | None) -> Days | None:
-    if stored is None:
-        return None
-    found = Days(max(days.first, stored.first), min(days.last, stored.last))
-    return found if found.first <= found.last else None
-
-
 def _sums(
     connection: Connection,
-    request: WasteRequest,
-    metric: str,
-    days: Days | None,
     stored: Days | None,
+    request: WasteRequest,
+    resource: str,
+    days: Days | None,
     columns: Sequence[str] = COLUMNS,
+    ids: Collection[int] | None = None,
 ) -> dict[_Name, Sequence[float]]:
     if days is None or stored is None:
         return {}
-    whole = widened(days, stored)
+    metric, whole = _MEASURED[resource], widened(days, stored)
     if request.user is None or request.cluster is None:
-        found = sums_of_all(connection, metric, whole, request.by, request.cluster, columns)
+        found = sums_of_all(connection, metric, whole, request.by, request.cluster, columns, ids)
     else:
         all_of = sums_of_user(connection, metric, whole, request.by, request.cluster, request.user)
         found = [(*row[:2], *(row[2 + COLUMNS.index(name)] for name in columns)) for row in all_of]
@@ -277,37 +278,33 @@ def _total(all_of: Iterable[Sequence[float]], columns: int = len(COLUMNS)) -> Se
 
 
 def _advice(
-    connection: Connection,
-    request: WasteRequest,
-    metric: str,
-    days: Days,
-    row: WasteRow,
-    sums: _Sums,
-    asking: Asking,
+    request: WasteRequest, metric: str, days: Days | None, name: _Name, sums: _Sums, asking: Asking
 ) -> SavingsRow | None:
     """Return the recommended request; None if the row has no job with savings, or several users' jobs."""
-    found = sums.get((row.cluster, row.name))
-    user = row.name if request.by == "user" else request.user
-    if found is None or not found[COLUMNS.index("jobs")] or user is None:
+    found, user = sums.get(name), name[1] if request.by == "user" else request.user
+    if found is None or not found[COLUMNS.index("jobs")] or user is None or days is None:
         return None
-    return saving_row(connection, asking, request.by, user, metric, days, (row.cluster, row.name, *found))
+    return saving_row(asking.connection, asking, request.by, user, metric, days, (*name, *found))
 
 
-def _value(sort: str, now: Mapping[str, _Sums], then: Mapping[str, _Sums], name: _Name) -> Any:
-    """Return the sort value of a group; only the shown ones of thousands become rows."""
-    if sort == "name":
+def _value(resource: str, figure: str, now: Mapping[str, _Sums], then: Mapping[str, _Sums], name: _Name) -> Any:
+    """Return the sort value of a group, amounts in units of the sums; only the shown ones of thousands become rows."""
+    if resource == "name":
         return name[1]
-    if sort == "jobs":
+    if resource == "jobs":
         return _jobs(now["processors"].get(name, _NONE))
-    resource, _, figure = sort.partition("_")
-    of = _waste(resource, now[resource].get(name), then[resource].get(name))
-    field = {
-        "": "unused_hours",
-        "share": "unused_share",
-        "improved": "improved_hours",
-        "freed": "freed_hours",
-    }[figure]
-    return getattr(of, field) if of.jobs else None
+    jobs, requested, used, request_held, bound_held = now[resource].get(name, _NONE[: len(_RANKED)])
+    if not jobs:
+        return None
+    if figure == "freed":
+        return request_held - bound_held
+    if not figure:
+        return requested - used
+    share, earlier = _unused_share(requested, used), then[resource].get(name)
+    if figure == "share":
+        return share
+    before = _unused_share(*earlier) if earlier else None
+    return None if share is None or before is None else (before - share) * requested
 
 
 def _date(day: int) -> str:

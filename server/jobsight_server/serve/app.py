@@ -18,7 +18,7 @@ from jobsight_server.auth.munge import MungeUsers
 from jobsight_server.auth.sessions import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
 from jobsight_server.forecasts import AnswerReader, forecast_config
-from jobsight_server.settings import Settings
+from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.systems.listed import SYSTEMS
 from jobsight_server.web import (

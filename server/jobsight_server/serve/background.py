@@ -22,7 +22,7 @@ from jobsight_server.forecasts.outlooks import refresh_outlooks
 from jobsight_server.profiler.run import profile_finished, profile_late
 from jobsight_server.profiler.site_monitoring import SiteMonitoring
 from jobsight_server.profiler.so_far import watch_running
-from jobsight_server.settings import AccountingSource, Settings
+from jobsight_server.settings.declared import AccountingSource, Settings
 from jobsight_server.storage.seldom import Seldom
 from jobsight_server.storage.server_states import EVERY_S, record_state
 from jobsight_server.storage.size_cap import keep_size

@@ -16,7 +16,7 @@ from jobsight_server.front.server import BACKLOG, Front, recorder, run
 from jobsight_server.front.table import process_limits
 from jobsight_server.front.wsgi import WsgiBridge
 from jobsight_server.serve.app import create_app
-from jobsight_server.settings import Settings
+from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import is_sqlite, open_engine
 from jobsight_server.web.fast_path import StoredPredictions
 
@@ -35,7 +35,6 @@ def serve_queries(settings: Settings, beat: Callable[[], None]) -> None:
         for address in settings.listen:
             listeners.append(listen(address, BACKLOG, settings.socket_owner))
             ended.callback(close, listeners[-1])
-        gc.collect()
         gc.freeze()  # a collection in a worker would copy the pages of all objects that it shares with the others
         run_workers(settings.query_workers, partial(_query_worker, settings, listeners), beat)
 

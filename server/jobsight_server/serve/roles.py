@@ -9,6 +9,7 @@ if the supervisor was killed. Roles that answer requests give a sign of life on 
 from __future__ import annotations
 
 import faulthandler
+import gc
 import logging
 import signal
 import sys
@@ -17,7 +18,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from jobsight_server.front.prefork import beater, exit_with_parent
-from jobsight_server.settings import Settings
+from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.lock import LockedError, role_lock
@@ -32,6 +33,7 @@ def run_writer(settings: Settings, beat: Callable[[], None], clusters: Sequence[
     """Run ingest of ``clusters``, or of all if empty: one process, with a thread that writes."""
     from jobsight_server.serve.writer import serve_writer
 
+    gc.enable()
     # In one order: two writers with common clusters must never wait for each other.
     names = [f"writer of {cluster}" for cluster in sorted(set(clusters))] or ["writer"]
     with ExitStack() as locks:
@@ -44,6 +46,7 @@ def run_query(settings: Settings, beat: Callable[[], None], _clusters: Sequence[
     """Run the API and the pages: several stateless processes."""
     from jobsight_server.serve.query import serve_queries
 
+    gc.enable()
     serve_queries(settings, beat)
 
 
@@ -51,6 +54,7 @@ def run_background(settings: Settings, _beat: Callable[[], None], _clusters: Seq
     """Follow accounting, profile jobs, maintain the database; one process per database."""
     from jobsight_server.serve.background import run_until
 
+    gc.enable()
     engine = open_engine(settings.database)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -69,6 +73,7 @@ def main() -> int:
     # Skipping a run because the previous one is still working is intended, not a warning.
     logging.getLogger("apscheduler").setLevel(logging.ERROR)
     settings = Settings.from_json(sys.stdin.readline())
+    gc.disable()  # until modules are loaded: what they make stays, and looking for garbage takes a tenth of a start
     exit_with_parent()
     faulthandler.register(signal.SIGUSR1)
     try:

@@ -15,15 +15,16 @@ from dataclasses import dataclass
 from jobsight_server.front.addresses import accepts
 from jobsight_server.front.prefork import Watch
 from jobsight_server.serve.roles import REFUSED, ROLES
-from jobsight_server.settings import Settings
+from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.errors import UserError
 
 log = logging.getLogger(__name__)
 
 _STOP_S = 25.0
 _RENEW_S = 5.0
-# Each thread would keep the memory of a large batch; with this, glibc returns large blocks at once.
-_ALLOCATOR = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": str(2**20)}
+# Each thread would keep the memory of a large batch; with these, glibc returns large blocks at once. Threads of BLAS
+# wait busily for products of small matrices, which takes more CPU time than these.
+_LIBRARIES = {"MALLOC_ARENA_MAX": "2", "MALLOC_MMAP_THRESHOLD_": str(2**20), "OPENBLAS_NUM_THREADS": "1"}
 
 
 @dataclass(slots=True)
@@ -84,7 +85,7 @@ class Supervisor:
             stdin=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            env={**_ALLOCATOR, **os.environ},
+            env={**_LIBRARIES, **os.environ},
             pass_fds=[heartbeat],
         )
         assert process.stdin is not None

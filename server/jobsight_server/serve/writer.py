@@ -14,7 +14,7 @@ from jobsight_server.front.table import process_limits
 from jobsight_server.front.wsgi import Receive, Scope, Send, WsgiAnswer, send_answer
 from jobsight_server.ingest.reception import Answer, Reception
 from jobsight_server.ingest.wire import TooLargeError
-from jobsight_server.settings import Settings
+from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.lock import Fence
 

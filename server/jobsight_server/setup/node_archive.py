@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import socket
 import tarfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,7 +25,8 @@ def node_archive(scheduler: SchedulerSetup, places: Places) -> bytes:
         UserError: psutil's compiled part works with this version of Python only.
     """
     token = places.node_token.read_bytes()
-    settings = {"server": places.url_of_agents, "cluster": scheduler.cluster}
+    server = places.agents_url or f"http://{socket.getfqdn()}:{places.port + 1}"
+    settings = {"server": server, "cluster": scheduler.cluster}
     files = {
         "agent-token": token,
         "agent.toml": with_toml_settings(shipped("agent.toml"), settings).encode(),

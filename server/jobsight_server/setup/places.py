@@ -6,7 +6,6 @@ import getpass
 import os
 import pwd
 import shlex
-import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,10 +78,6 @@ class Places:
     @property
     def node_token(self) -> Path:
         return self.at("etc/jobsight/node-token")
-
-    @property
-    def url_of_agents(self) -> str:
-        return self.agents_url or f"http://{socket.getfqdn()}:{self.port + 1}"
 
     @property
     def url_of_users(self) -> str:

@@ -23,11 +23,6 @@ class Placed:
     owner: str = "root"
     group: str = "0"
 
-    def has_rights(self) -> bool:
-        """Return whether mode and owner are as planned; an owner who does not exist yet owns nothing."""
-        found = self.path.stat()
-        return (stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid) == (self.mode, *self.ids(missing=-1))
-
     def ids(self, missing: int | None = None) -> tuple[int, int]:
         """Return user and group as numbers; ``missing`` for those that do not exist.
 
@@ -95,7 +90,9 @@ def state(item: Item, manifest: Manifest) -> str:
         return SAME if item.done() else NEW
     if not item.path.exists():
         return NEW
-    rights = SAME if item.has_rights() else RIGHTS
+    found = item.path.stat()
+    planned = (item.mode, *item.ids(missing=-1))  # an owner who does not exist yet owns nothing
+    rights = SAME if (stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid) == planned else RIGHTS
     if isinstance(item, PlannedToken):
         written = manifest.files.get(str(item.path))
         known = written is not None and written.scope in (None, [item.cluster, item.nodes])

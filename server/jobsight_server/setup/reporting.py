@@ -6,7 +6,7 @@ import time
 
 from sqlalchemy import Engine, select
 
-from jobsight_server.settings import load_settings
+from jobsight_server.settings.load import load_settings
 from jobsight_server.setup.places import Places
 from jobsight_server.storage.engine import database_file, open_engine
 from jobsight_server.storage.schema import nodes

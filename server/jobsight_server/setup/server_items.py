@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jobsight_server.auth.node_names import NodeNamesError, node_names
 from jobsight_server.front.addresses import tcp_address
-from jobsight_server.settings import load_settings
+from jobsight_server.settings.load import load_settings
 from jobsight_server.setup.node_archive import node_archive
 from jobsight_server.setup.places import USER, Places
 from jobsight_server.setup.plan import Command, File, Folder, Item, PlannedToken

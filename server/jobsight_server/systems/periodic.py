@@ -13,7 +13,7 @@ from apscheduler.schedulers.background import BackgroundScheduler
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from jobsight_server.settings import Settings
+from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.lock import FencedError
 from jobsight_server.storage.outage import outage
 

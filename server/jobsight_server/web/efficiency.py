@@ -7,7 +7,6 @@ from flask import request
 from jobsight_server.auth.munge import SCHEME
 from jobsight_server.forecasts.record import Record
 from jobsight_server.queries.job_detail import RunEfficiency, run_efficiencies
-from jobsight_server.web.efficiency_text import efficiency_text
 from jobsight_server.web.kit.inputs import one_cluster, required_name
 from jobsight_server.web.kit.parameters import NAME, Parameter
 from jobsight_server.web.kit.routes import Route, context, not_found, require_role
@@ -24,6 +23,8 @@ class JobEfficiency(Record):
 
 
 def efficiency() -> JobEfficiency:
+    from jobsight_server.web.efficiency_text import efficiency_text  # of tables for terminals, which load slowly
+
     user = _asking_user()
     here, job_id = context(), required_name("name")
     with here.read_engine.connect() as connection:

@@ -19,6 +19,7 @@ from jobsight_server.queries.jobs import KILLED, OUTCOMES, SORTS, JobArray, JobF
 from jobsight_server.queries.my_jobs import MyJobs, my_jobs
 from jobsight_server.queries.timeline import POINTS
 from jobsight_server.web.kit.inputs import (
+    cluster_argument,
     given,
     integer_argument,
     one_cluster,
@@ -61,9 +62,9 @@ def jobs() -> JobList:
 
 
 def mine() -> MyJobs:
-    here, user, listed = context(), required_name("user"), jobs()
+    here, user, listed, cluster = context(), required_name("user"), jobs(), cluster_argument()
     with here.read_engine.connect() as connection:
-        return my_jobs(connection, here.answers, here.clock(), user, listed, here.settings.accounting)
+        return my_jobs(connection, here.answers, here.clock(), user, listed, here.settings.accounting, cluster)
 
 
 def grouped(found: JobList) -> list[tuple[JobArray | None, list[Run]]]:
@@ -84,7 +85,7 @@ def job() -> Job:
     with here.read_engine.connect() as connection:
         cluster, found = one_cluster(job_clusters(connection, job_id), "job"), None
         if cluster is not None:
-            scheduler = scheduler_of(here.settings.accounting, cluster)
+            scheduler = scheduler_of(connection, here.settings.accounting, cluster)
             found = job_detail(connection, here.answers, cluster, job_id, here.clock(), points, scheduler)
     if found is None:
         raise not_found("job", job_id, cluster)

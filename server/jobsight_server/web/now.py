@@ -61,7 +61,8 @@ def this_monday() -> Monday:
 MONDAY = Route(
     "/api/v1/monday",
     this_monday,
-    "At most seven findings, the dearest first, each with its evidence and one action; those that are muted",
+    "At most seven findings, the dearest first, each with its evidence and one action; those that are muted. "
+    "A change costs the memory that jobs since then requested and did not use",
     roles=(),
 )
 ROUTES = (MONDAY, NOW, REJECTED)

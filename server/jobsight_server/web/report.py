@@ -27,6 +27,7 @@ REASONS = {
     "without_request": "no request",
     "without_use": "no exact use",
     "without_bound": "submitted before there was a recommendation",
+    "no samples of a node": "not in the log",
 }
 
 
@@ -36,16 +37,14 @@ def sentences(found: Report) -> Iterator[str]:
     if not memory.jobs and not time.jobs:
         yield "No job has a request, an exact use and a recommendation at its submission: nothing can be judged yet."
     if memory.jobs:
-        is_gain = found.freed.amount >= 0
-        freed = _between(found.freed if is_gain else found.freed.negative(), " by a 90 % interval over users")
         yield (
-            f"Recommended memory requests would have {'freed' if is_gain else 'taken another'} {freed} of "
-            f"{hours(memory.requested_hours)} GiB-hours. {count(memory.would_run_out)} of {many(memory.jobs, 'job')} "
+            f"Recommended memory requests would have {_freed(found.freed)} of {hours(memory.requested_hours)} "
+            f"GiB-hours. {count(memory.would_run_out)} of {many(memory.jobs, 'job')} "
             f"would have run out of memory; {count(memory.ran_out)} ran out of their own requests."
         )
-        if is_gain:
+        if found.freed.amount > 0:
             yield _nodes(found)
-    if found.node_hour is not None and not (memory.jobs and found.freed.amount >= 0):
+    if found.node_hour is not None and not (memory.jobs and found.freed.amount > 0):
         why = "would have freed none" if memory.jobs else "cannot be judged"
         yield f"--node-hour prices freed memory, and recommended memory requests {why}."
     if time.jobs:
@@ -54,6 +53,13 @@ def sentences(found: Report) -> Iterator[str]:
             f"limits; {count(time.ran_out)} ran out of their own. Shorter limits free nothing by themselves: jobs fit "
             "into shorter gaps."
         )
+
+
+def _freed(of: Freed) -> str:
+    if of.amount == 0:
+        return "freed none"
+    verb, sign = ("freed", 1.0) if of.amount > 0 else ("taken another", -1.0)
+    return f"{verb} {_between(of.times(sign), ' by a 90 % interval over users')}"
 
 
 def _nodes(found: Report) -> str:
@@ -67,9 +73,16 @@ def _nodes(found: Report) -> str:
 
 
 def _between(of: Freed, kind: str = "") -> str:
-    if of.low is None:
+    if of.low is None or of.high is None:
         return f"{hours(of.amount)} (no interval: {many(of.users, 'user')})"
-    return f"{hours(of.amount)} ({hours(of.low)} to {hours(of.high)}{kind})"
+    low, high = sorted((of.low, of.high))
+    return f"{hours(of.amount)} ({hours(low)} to {hours(high)}{kind})"
+
+
+def heading(found: Report, log: str) -> str:
+    """Return which jobs of which log the report is on."""
+    first, last = found.users.first_day, found.users.last_day
+    return f"{log}: jobs that ended {f'on {first}' if first == last else f'from {first} to {last}'} (UTC)"
 
 
 def known_today(found: Report) -> Iterator[str]:
@@ -77,9 +90,16 @@ def known_today(found: Report) -> Iterator[str]:
     for of in found.known_today:
         yield (
             f"{METRICS[of.metric].title}: today's forecasts are {percent(of.accuracy)} accurate for the "
-            f"{many(of.jobs, 'similar job')} behind the lines above, and today's amounts would have held "
-            f"{percent(of.held)}. These jobs taught them: it shows how well the lines fit, not how well they will hold."
+            f"{many(of.jobs, 'similar job')} behind the lines of those with most to gain, and today's amounts would "
+            f"have been enough for {percent(of.held)}. They were learned from these very jobs: this shows how well "
+            "they fit, not how well they will do."
         )
+
+
+def counted_as(metric: str) -> str:
+    """Return what the figures of those with most to gain are, in words."""
+    figures = f"{FREED[metric].capitalize()}, ran out and would have run out"
+    return f"{figures} are counted with the recommendation at each job's submission. The lines are today's."
 
 
 def similar_jobs(gain: Gain, metric: str) -> str:
@@ -111,10 +131,11 @@ def page_of(found: Report, log: str, scheduler: str) -> str:
     place = files(web) / "static"
     return templates.get_template("report.html").render(
         data=found,
-        log=log,
+        heading=heading(found, log),
         scheduler=scheduler,
         sentences=list(sentences(found)),
         known_today=list(known_today(found)),
+        counted_as=counted_as,
         similar_jobs=similar_jobs,
         needs_more=needs_more,
         units=UNITS,

@@ -67,7 +67,7 @@ def _user(described: Question | None) -> UserProfile:
     with here.read_engine.connect() as connection:
         cluster, found = one_cluster(user_clusters(connection, name), "user"), None
         if cluster is not None:
-            scheduler = scheduler_of(here.settings.accounting, cluster)
+            scheduler = scheduler_of(connection, here.settings.accounting, cluster)
             found = user_profile(connection, here.answers, cluster, name, described, scheduler)
     if found is None:
         raise not_found("user", name, cluster)
@@ -78,8 +78,8 @@ def user_applications() -> ApplicationList:
     name, here = required_name("name"), context()
     with here.read_engine.connect() as connection:
         cluster = _known_cluster(connection, name)
-        span = _span(connection, cluster, name)
-        days, scheduler = Days(span.first_day, span.last_day), scheduler_of(here.settings.accounting, cluster)
+        scheduler, span = scheduler_of(connection, here.settings.accounting, cluster), _span(connection, cluster, name)
+        days = Days(span.first_day, span.last_day)
         return applications(connection, here.answers, cluster, name, days, APPLICATIONS_LISTING.asked(), scheduler)
 
 

@@ -1,4 +1,4 @@
-"""The most memory, processors and time wasted, possible savings, improvements, and the log of `jobsight adjust`."""
+"""The most memory, processors and time wasted, possible savings, and improvements."""
 
 from __future__ import annotations
 
@@ -7,37 +7,16 @@ from dataclasses import replace
 from flask import Blueprint
 from werkzeug.wrappers import Response
 
-from jobsight_server.queries.changes import Adjusted, adjusted
 from jobsight_server.queries.savings import BY, LISTED, Asking
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.queries.waste import RESOURCES, SORTS, WasteList, WasteRequest, comparable, newest_day
 from jobsight_server.queries.waste import waste as read_waste
-from jobsight_server.web.kit.inputs import (
-    choice_argument,
-    cluster_argument,
-    name_argument,
-    one_cluster,
-)
+from jobsight_server.web.kit.inputs import choice_argument, name_argument, one_cluster
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import page
 from jobsight_server.web.kit.parameters import NAME, Parameter, choice_of
 from jobsight_server.web.kit.routes import Route, context, not_found
 from jobsight_server.web.kit.time_range import OF_DAYS, range_parameters, range_until
-
-
-def adjustments() -> Adjusted:
-    here, cluster = context(), cluster_argument()
-    with here.read_engine.connect() as connection:
-        return adjusted(connection, here.clock(), cluster)
-
-
-ADJUSTMENTS = Route(
-    "/api/v1/adjustments",
-    adjustments,
-    "Changes of waiting jobs by `jobsight adjust` in the last 30 days, what they freed, and what failed",
-    (Parameter("cluster", "only this cluster's", NAME),),
-)
-
 
 DEFAULT_RANGE = "30d"
 
@@ -74,7 +53,7 @@ WASTE = Route(
     LISTING.parameters,
     own="user",
 )
-ROUTES = (WASTE, ADJUSTMENTS)
+ROUTES = (WASTE,)
 
 
 def add_pages(pages: Blueprint) -> None:
@@ -84,7 +63,6 @@ def add_pages(pages: Blueprint) -> None:
         with context().read_engine.connect() as connection:
             span = range_until(newest_day(connection), context().clock(), DEFAULT_RANGE)
             halves = comparable(connection) if found.before_first_day is None else {}
-            changed = adjusted(connection, context().clock(), cluster_argument())
         return page(
             "waste.html",
             found,
@@ -95,5 +73,4 @@ def add_pages(pages: Blueprint) -> None:
             ranges=OF_DAYS,
             nouns=BY,
             resources=tuple(RESOURCES),
-            adjusted=changed,
         )

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, event, select
+from tests import make
 
 from jobsight_server.cli import main
-from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import accounting_rejects, jobs, metadata
 
 NOON = 1_700_000_000
@@ -66,8 +66,7 @@ def _dump(engine: Engine) -> dict[str, list[dict[str, Any]]]:
 def rows(engine: Engine, *columns: str) -> list[tuple[Any, ...]]:
     """These columns of all jobs, in order of their ids and starts."""
     query = select(*(jobs.c[name] for name in columns)).order_by(jobs.c.job_id, jobs.c.start)
-    with engine.connect() as connection:
-        return [tuple(row) for row in connection.execute(query)]
+    return make.rows(engine, query)
 
 
 def rejects(engine: Engine) -> list[tuple[int, str, str]]:
@@ -80,8 +79,7 @@ def rejects(engine: Engine) -> list[tuple[int, str, str]]:
 
 def counted(engine: Engine, name: str) -> dict[str, int]:
     """Counts of this name, by label."""
-    with engine.connect() as connection:
-        return {label: n for (counter, label), n in read_event_counts(connection).items() if counter == name and n}
+    return {label: n for (counter, label), n in make.counts(engine).items() if counter == name and n}
 
 
 class PowerCutError(RuntimeError):

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Engine
 
 from jobsight_server.accounting.read_logs import follow_once
-from jobsight_server.settings import AccountingSource
+from jobsight_server.settings.declared import AccountingSource
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.systems.migrate import upgrade
 
@@ -22,7 +22,7 @@ _CHILD = """
 import sys
 from pathlib import Path
 from jobsight_server.accounting.read_logs import follow_once
-from jobsight_server.settings import AccountingSource
+from jobsight_server.settings.declared import AccountingSource
 from jobsight_server.storage.engine import open_engine
 
 def clock():

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
+from tests import make
 
 from jobsight_server.accounting.load import LoadReport
 from jobsight_server.accounting.log_reader import LogReader
 from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.accounting.store import KEPT_PER_CLUSTER
-from jobsight_server.settings import AccountingSource
-from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.settings.declared import AccountingSource
 
 from .conftest import counted, rejects, rows
 
@@ -27,8 +27,7 @@ RUN = ("job_id", "start", "end", "state", "user", "processors")
 def follow(engine: Engine, directory: Path, **more: Any) -> LoadReport:
     report = follow_once(engine, AccountingSource("c", directory, format="torque"), lambda: 1.8e9, **more)
     assert report.kinds.total() + report.rejected.total() == report.lines
-    with engine.connect() as connection:
-        counts = read_event_counts(connection)
+    counts = make.counts(engine)
     lines = {label: value for (name, label), value in counts.items() if name == "accounting_lines"}
     because = sum(value for (name, _), value in counts.items() if name == "accounting_rejected_because")
     assert lines.get("rejected", 0) == because

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, func, select
+from tests import make
 
 from jobsight_server.accounting.clock_offset import ClockOffset
 from jobsight_server.accounting.files import RecordReader
@@ -19,8 +20,7 @@ from jobsight_server.accounting.formats import reader_of
 from jobsight_server.accounting.log_reader import LogReader
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.accounting.runs import JobEvent
-from jobsight_server.settings import ACCOUNTING_FORMATS, AccountingFormat
-from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.settings.declared import ACCOUNTING_FORMATS, AccountingFormat
 from jobsight_server.storage.schema import accounting_files, job_nodes, jobs
 
 from .conftest import rejects, through_power_cuts
@@ -135,9 +135,7 @@ def stored(engine: Engine) -> list[tuple[Any, ...]]:
 
 
 def counts(engine: Engine) -> dict[tuple[str, str], int]:
-    with engine.connect() as connection:
-        found = read_event_counts(connection)
-    return {key: n for key, n in found.items() if key[0].startswith("accounting_") and n}
+    return {key: n for key, n in make.counts(engine).items() if key[0].startswith("accounting_") and n}
 
 
 def expected_runs(written: Written) -> list[JobEvent]:

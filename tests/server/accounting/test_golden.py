@@ -22,7 +22,7 @@ from jobsight_server.accounting.formats import reader_of
 from jobsight_server.accounting.origin import Origin
 from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES
 from jobsight_server.accounting.runs import AccountingError, JobEvent
-from jobsight_server.settings import ACCOUNTING_FORMATS
+from jobsight_server.settings.declared import ACCOUNTING_FORMATS
 
 LOGS = {log.stem: log for log in (Path(__file__).parents[2] / "golden" / "logs").glob("*.log")}
 LEFT_OUT = {"array_parent", "dropped_facts", "zone_guessed"}  # where they are false or 0

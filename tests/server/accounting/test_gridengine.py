@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, func, select
+from tests import make
 
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.commands.withdraw import withdraw
@@ -82,13 +83,11 @@ def test_the_use_of_a_parallel_job_is_that_of_its_tasks(engine: Engine, tmp_path
     again.write_text("".join(f"{one}\n" for one in reversed(lines)))
     import_files(engine, [again], "alpha", lambda: 1.8e9, "gridengine")
     assert rows(engine, *USE) == expected
-    with engine.connect() as connection:
-        places = connection.execute(select(job_nodes.c.node, job_nodes.c.processors)).all()
+    places = make.rows(engine, select(job_nodes.c.node, job_nodes.c.processors))
     assert sorted(tuple(place) for place in places) == [("n1", 0), ("n1", 0), ("n2", 0), ("n2", 0)]
     again.unlink()
     withdraw(engine, [file], "alpha", "gridengine")
-    with engine.connect() as connection:
-        assert connection.scalar(select(func.count()).select_from(parallel_tasks)) == 0
+    assert make.rows(engine, select(func.count()).select_from(parallel_tasks)) == [(0,)]
 
 
 @pytest.mark.storage

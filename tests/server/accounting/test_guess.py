@@ -17,7 +17,7 @@ from jobsight_server.accounting.guess import WrongFormatError, check_format, gue
 from jobsight_server.accounting.load import LoadReport
 from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.cli import main
-from jobsight_server.settings import AccountingFormat, AccountingSource
+from jobsight_server.settings.declared import AccountingFormat, AccountingSource
 
 from .conftest import counted, rows
 

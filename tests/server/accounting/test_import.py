@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine
+from tests import make
 
 from jobsight_server.accounting.figures import Figures
 from jobsight_server.accounting.log_reader import LogReader
@@ -83,8 +84,7 @@ def test_a_file_that_another_process_reads_meanwhile_is_counted_whole(
     reader.read(file, final=True, figures=figures)
     assert reader.report.lines == 10  # the other one has read the rest
     assert (figures.lines, figures.records["E"], figures.lost_without_reason) == (30, 30, 0)
-    with engine.connect() as connection:
-        assert connection.exec_driver_sql("SELECT count(*) FROM jobs").scalar() == 30
+    assert make.rows(engine, "SELECT count(*) FROM jobs") == [(30,)]
 
 
 def test_a_misspelt_cluster_does_not_become_one(

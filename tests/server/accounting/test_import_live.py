@@ -70,9 +70,7 @@ def test_imported_runs_wait_where_their_nodes_still_send(
     found = import_log(run_import, directory / "today", "silent")
     assert (found["new_runs"], found["profiled"], found["waiting"]) == (2, 2, 0)
     # What an import had left is done by the next one, once.
-    with engine.begin() as connection:
-        connection.execute(nodes.update().values(last_time=now, received_at=now))
+    make.execute(engine, nodes.update().values(last_time=now, received_at=now))
     found = import_log(run_import, directory / "today", "alpha")
     assert (found["new_runs"], found["profiled"], found["waiting"]) == (0, 1, 0)
-    with engine.connect() as connection:
-        assert len(connection.execute(select(profiles.c.run_id).distinct()).all()) == 4
+    assert len(make.rows(engine, select(profiles.c.run_id).distinct())) == 4

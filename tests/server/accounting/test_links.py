@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
+from tests import make
 
 from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.queries.rejected import EventCount, rejections
-from jobsight_server.settings import AccountingSource
+from jobsight_server.settings.declared import AccountingSource
 from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.seldom import Seldom
 
@@ -62,8 +63,7 @@ def test_other_names_in_a_directory_are_counted_and_logged_once(
     reason = "a name that is not followed: files of a directory are named YYYYMMDD or YYYYMMDD.gz"
     assert reports[0].unreadable == {str(directory / name): reason for name in ("accounting.txt", "sacct.json")}
     assert (reports[0].lines, reports[1].unreadable) == (1, {})
-    with sqlite_engine.connect() as connection:
-        assert EventCount("accounting_unreadable", reason, 2) in rejections(read_event_counts(connection))
+    assert EventCount("accounting_unreadable", reason, 2) in rejections(make.counts(sqlite_engine))
     assert [message.partition(": ")[2] for message in caplog.messages] == [
         f"{directory / name}: {reason}" for name in ("accounting.txt", "sacct.json")
     ]

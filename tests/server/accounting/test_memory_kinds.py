@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, select
+from tests.make import not_none
 
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.advice.recommendation import recommend_as_last
@@ -47,8 +48,7 @@ def test_advice_is_in_the_word_of_the_request_or_there_is_none(
         return
     is_virtual = "vmem" in words[0]
     assert values == {VIRTUAL if is_virtual else RESIDENT}
-    assert found.decisions["memory"].amount is not None
-    assert (VIRTUAL if is_virtual else RESIDENT) <= found.decisions["memory"].amount < 2**31
+    assert (VIRTUAL if is_virtual else RESIDENT) <= not_none(found.decisions["memory"].amount) < 2**31
     assert ("of virtual memory" in sentence(found)) == is_virtual
     (script,) = lines_to_ask(found, "pbs")
     assert script.text.startswith(f"#PBS -l {words[0]}=")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine
+from tests.make import not_none
 
 from jobsight_server.accounting.follow_queue import QueueFollower
 from jobsight_server.accounting.parsers import pbspro
@@ -16,7 +17,7 @@ from jobsight_server.accounting.parsers.qstat_json import entries as json_entrie
 from jobsight_server.accounting.parsers.qstat_xml import entries as xml_entries
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.store import apply_events
-from jobsight_server.settings import AccountingSource
+from jobsight_server.settings.declared import AccountingSource
 from jobsight_server.storage.seldom import Seldom
 
 from .conftest import rejects, rows
@@ -131,8 +132,7 @@ def test_an_output_that_is_no_list(read: Callable[[bytes], Any], output: bytes) 
 def test_names_in_xml_are_text() -> None:
     (job,) = xml_entries(torque("&lt;Job_Id&gt;9\x02\xff").replace(b"\xc3\xbf", b"\xff"))
     assert job.event is not None
-    assert job.event.run is not None
-    assert (job.job_id, job.event.run.name) == ("7.srv", "<Job_Id>9?ÿ")
+    assert (job.job_id, not_none(job.event.run).name) == ("7.srv", "<Job_Id>9?ÿ")
 
 
 def test_a_job_from_the_queue_to_its_end(sqlite_engine: Engine, tmp_path: Path) -> None:

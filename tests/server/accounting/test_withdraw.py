@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine
+from tests import make
 
 from jobsight_server.cli import main
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.storage.clusters import stored_clusters
-from jobsight_server.storage.event_counts import read_event_counts
 
 Dump = Callable[[Engine], dict[str, list[dict[str, Any]]]]
 Run = Callable[..., tuple[int, Any, str]]
@@ -48,9 +48,7 @@ def without_counts(found: dict[str, list[dict[str, Any]]]) -> dict[str, list[dic
 
 
 def accounting_counts(engine: Engine) -> dict[tuple[str, str], int]:
-    with engine.connect() as connection:
-        found = read_event_counts(connection)
-    return {key: n for key, n in found.items() if n and key[0].startswith("accounting")}
+    return {key: n for key, n in make.counts(engine).items() if n and key[0].startswith("accounting")}
 
 
 def test_a_forgotten_file_leaves_what_was_there_before(
@@ -110,8 +108,7 @@ def test_runs_that_another_file_describes_stay(
     run_import(right, both, "--cluster", "x")
     found = imported("--forget", both)[1]
     assert (found["runs"], found["kept"]) == (3, 4)
-    with engine.connect() as connection:
-        assert connection.exec_driver_sql("SELECT count(*) FROM jobs").scalar() == 4
+    assert make.rows(engine, "SELECT count(*) FROM jobs") == [(4,)]
 
 
 def test_a_file_is_known_by_its_content(run_import: Run, imported: Run, right: Path, wrong: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, select
+from tests.make import output_of
 
 from jobsight_server.cli import main
 from jobsight_server.storage.schema import jobs, profiles
@@ -46,8 +47,7 @@ def test_unknown_run_times_and_processors_are_not_learned(
     assert found["7b/000001", "cpu"] == (None, "the accounting log gives no processors")
     assert found["7b/000001", "memory"] == (3 * 2**29, None)
     capsys.readouterr()
-    assert main(["seff", "7b/000001", *database, "--json"]) == 0
-    (shown,) = json.loads(capsys.readouterr().out)
+    (shown,) = json.loads(output_of(main, capsys, "seff", "7b/000001", *database, "--json"))
     used = {entry["resource"]: entry["used"] for entry in shown["efficiency"]}
     assert (used["processors"], used["memory"], used["runtime"]) == (None, 3 * 2**29, 1200.0)
 
@@ -69,8 +69,7 @@ def test_both_are_imported_once_and_profiled(
     sizes = {"map": "63.50", "sort": "64.50"}
     benchmarks = [write(tmp_path / "benchmarks" / f"{name}.tsv", PLAIN | {"max_rss": sizes[name]}) for name in sizes]
     assert main(["import", "nextflow", trace, again, "--user", "ada", *database]) == 0
-    assert main(["import", *benchmarks, *database]) == 0
-    shown = capsys.readouterr().out
+    shown = output_of(main, capsys, "import", *benchmarks, *database)
     assert "2 new runs, 2 profiled" in shown
     assert "sort.tsv: snakemake (guessed)" in shown
     with sqlite_engine.connect() as connection:

@@ -22,7 +22,7 @@ from jobsight_server.adjust.run import Adjuster
 from jobsight_server.cli import main
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.settings import AccountingSource
+from jobsight_server.settings.declared import AccountingSource
 from jobsight_server.settings.tables import AdjustLimits
 from jobsight_server.storage.schema import adjustments
 from jobsight_server.storage.seldom import Seldom
@@ -135,8 +135,7 @@ class AdjustedSite:
 
     def rows(self) -> list[tuple[Any, ...]]:
         columns = [adjustments.c[name] for name in ("job_id", "resource", "parameter", "old", "new", "state")]
-        with self.engine.connect() as connection:
-            return [tuple(row) for row in connection.execute(select(*columns).order_by(adjustments.c.id))]
+        return make.rows(self.engine, select(*columns).order_by(adjustments.c.id))
 
     def command(self, *arguments: str) -> Done:
         """`jobsight adjust` in this process."""

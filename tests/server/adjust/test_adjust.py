@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 from sqlalchemy import select, update
+from tests import make
 
 from jobsight_server.accounting.parsers import pbspro
 from jobsight_server.accounting.store import apply_events
-from jobsight_server.queries.changes import adjusted
+from jobsight_server.queries.changes import changed_runs, last_adjustments
 from jobsight_server.storage.schema import jobs
 
 GIB = 2**30
@@ -54,8 +55,7 @@ def test_requests_are_lowered_on_record_known_as_the_users_own_and_undone(site: 
     assert site.pbs.jobs["102.srv"]["Resource_List"]["select"].startswith("2:ncpus=2:mem=")
     assert {row[-1] for row in site.rows()} == {"done"}
     site.follow()
-    with site.engine.connect() as connection:
-        (run,) = connection.execute(select(jobs).where(jobs.c.job_id == "101.srv"))
+    (run,) = make.rows(site.engine, select(jobs).where(jobs.c.job_id == "101.srv"))
     assert run.asked_memory_bytes == 16 * GIB
     assert run.requested_memory_bytes == pytest.approx(after["101.srv"] * GIB)
     again = json.loads(site.command("--apply", "--json").stdout)
@@ -212,10 +212,10 @@ def test_what_it_did_is_counted(site: Any) -> None:
         for job_id, failure in (("101.srv", None), ("102.srv", "memory")):
             run = {"start": site.now + 100, "end": site.now + 3700, "state": "ended", "failure": failure}
             connection.execute(update(jobs).where(jobs.c.job_id == job_id).values(run))
-        memory, runtime = adjusted(connection, site.now + 4000).resources
-        found = adjusted(connection, site.now + 4000).last
-    assert (memory.lowered, memory.raised, memory.ran_out, memory.waiting, memory.refused) == (2, 0, 1, 0, 1)
-    assert memory.freed_hours == pytest.approx(2 * (16.0 - given_gib))
-    assert (runtime.lowered, runtime.freed_hours) == (0, 0.0)
+        runs, found = changed_runs(connection, 0.0, "alpha"), last_adjustments(connection, "alpha")
+    assert [(run.resource, run.run_time_s, run.ran_out) for run in runs] == [
+        ("memory", 3600.0, n) for n in (False, True)
+    ]
+    assert [run.less / 2**30 for run in runs] == pytest.approx([16.0 - given_gib] * 2)
     assert [(one.job_id[:3], one.state) for one in found] == [("103", "failed"), ("102", "done"), ("101", "done")]
     assert "Unauthorized" in (found[0].error or "")

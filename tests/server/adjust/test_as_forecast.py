@@ -18,7 +18,7 @@ from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequ
 from jobsight_server.forecasts.prediction import read_prediction
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.serve.app import create_app
-from jobsight_server.settings import load_settings
+from jobsight_server.settings.load import load_settings
 from jobsight_server.storage.schema import jobs
 
 from .conftest import GIB, NOW
@@ -38,8 +38,7 @@ def ran_after_waiting(site: Any, numbers: range) -> None:
             profiled=False, exit_status=0,
         ))  # fmt: skip
     site.now = rows[-1]["end"] + 1000.0
-    with site.engine.begin() as connection:
-        connection.execute(insert(jobs), rows)
+    make.execute(site.engine, insert(jobs), rows)
     site.learn()
 
 

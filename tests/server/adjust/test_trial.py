@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sqlalchemy import Engine, insert
+from tests.make import output_of
 
 from jobsight_server.adjust.present import PresentJob
 from jobsight_server.adjust.trial import Trial, assign, assigned
@@ -79,8 +80,7 @@ def test_arms_are_recorded_once_and_shown(capsys: pytest.CaptureFixture[str], si
     assert all(one.arm == "none" for one in again.proposed), "another share changes no arm"
     assert site.pbs.given() == given
     url = site.engine.url.render_as_string(hide_password=False)
-    assert main(["adjust", "--report", "--seed", "spring", "--json", "--database", url]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = json.loads(output_of(main, capsys, "adjust", "--report", "--seed", "spring", "--json", "--database", url))
     assert {arm["arm"]: arm["assigned"] for arm in report["arms"]} == {
         name: list(arms.values()).count(name) for name in ("advice", "none")
     }

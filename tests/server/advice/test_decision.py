@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.stats import binom
+from tests.make import not_none
 
 from jobsight_server.forecasts.decision import Decision, Need, Resource, Use, count_enough, decide, refuted, together
 
@@ -106,8 +107,7 @@ def test_more_than_requested_where_similar_jobs_used_more(
     latest = uses[:100]
     assume(sum(use.amount > requested for use in latest) > 0.05 * len(latest))
     found = decide(resource, requested, uses, need, STEP)
-    assert found.amount is not None
-    assert found.amount > requested
+    assert not_none(found.amount) > requested
 
 
 @given(resources, evidence(5, failures=False), needs(), st.floats(2.0, 50.0))

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine
 from tests import make
+from tests.make import output_of
 
 from jobsight_server import cli
 from jobsight_server.forecasts.workload import jobs_of_database
@@ -35,8 +36,7 @@ def swf(tmp_path: Path, lines: list[str], name: str = "t.swf") -> str:
 
 
 def account_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    assert cli.main(["backtest", *arguments, "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    found: dict[str, Any] = json.loads(output_of(cli.main, capsys, "backtest", *arguments, "--json"))
     return found
 
 
@@ -111,8 +111,7 @@ def test_the_tables_fit_into_80_columns(
     monkeypatch.setenv("COLUMNS", "80")
     rng = np.random.default_rng(4)
     lines = [swf_line(i, 100.0 * i, memory=float(rng.choice([1e12, 1e3])), user=i % 3) for i in range(300)]
-    assert cli.main(["backtest", swf(tmp_path, lines), "--metric", "memory", "--baselines"]) == 0
-    given = capsys.readouterr().out
+    given = output_of(cli.main, capsys, "backtest", swf(tmp_path, lines), "--metric", "memory", "--baselines")
     assert "…" not in given
     assert all(len(line) <= 80 for line in given.splitlines())
     for name in (*FIVE, "best per user", "Jobsight at 0.95", "first-allocation", "recent PQM"):

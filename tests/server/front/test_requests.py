@@ -9,6 +9,9 @@ import time
 from typing import Any
 
 import pytest
+from tests.make import not_none
+
+from .conftest import read_all
 
 CLOSE = b"Connection: close\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -20,13 +23,8 @@ def status(answer: bytes) -> int:
 
 def seen(answer: bytes) -> str:
     """The request as the application saw it."""
-    match = re.search(rb"x-seen: (.*)\r\n", answer)
-    assert match is not None, answer[:500]
+    match = not_none(re.search(rb"x-seen: (.*)\r\n", answer), answer[:500])
     return match[1].decode()
-
-
-def read_all(client: socket.socket) -> bytes:
-    return b"".join(iter(lambda: client.recv(65536), b""))
 
 
 def read_answer(client: socket.socket) -> bytes:
@@ -34,8 +32,7 @@ def read_answer(client: socket.socket) -> bytes:
     data = b""
     while b"\r\n\r\n" not in data:
         data += client.recv(65536)
-    length = re.search(rb"content-length: (\d+)", data)
-    assert length is not None, data
+    length = not_none(re.search(rb"content-length: (\d+)", data), data)
     whole = data.index(b"\r\n\r\n") + 4 + int(length[1])
     while len(data) < whole:
         data += client.recv(65536)
@@ -100,9 +97,7 @@ def test_a_connection_is_kept_and_requests_may_be_sent_ahead(running: Any) -> No
     with front.open(b"GET /1 HTTP/1.1\r\nHost: x\r\n\r\n") as client:
         assert "'/1'" in seen(read_answer(client))
         client.sendall(b"GET /slow/2 HTTP/1.1\r\nHost: x\r\n\r\nGET /3 HTTP/1.1\r\nHost: x\r\n" + CLOSE + b"\r\n")
-        rest = b""
-        while part := client.recv(65536):
-            rest += part
+        rest = read_all(client)
     assert re.findall(rb"'PATH_INFO': '([^']+)'", rest) == [b"/slow/2", b"/3"]
     assert b"connection: close\r\n" in front.ask(b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
 

@@ -12,6 +12,8 @@ import pytest
 
 from site_run import wait_until
 
+from .conftest import read_all
+
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 STALLED = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 90000\r\n\r\n"
 
@@ -157,10 +159,7 @@ def test_bodies_that_are_being_worked_on_are_kept_and_others_asked_to_wait(runni
     front.held.set()
     for client in working:
         client.settimeout(60)
-        answer = b""
-        while part := client.recv(65536):
-            answer += part
-        assert answer.endswith(b"y" * 90_000)
+        assert read_all(client).endswith(b"y" * 90_000)
         client.close()
 
 

@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import Engine, insert
 from tests import make
+from tests.make import output_of
 from tests.server.savings.runs import GIB, NOON, ended, learn, write
 
 from jobsight_server.accounting.amounts import memory_text
@@ -20,7 +21,7 @@ from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.mail.send import DeliveryError, send_mail
 from jobsight_server.mail.weekly import send_due, soon_out
 from jobsight_server.queries.running import Foreseen
-from jobsight_server.settings import AccountingSource, Settings
+from jobsight_server.settings.declared import AccountingSource, Settings
 from jobsight_server.settings.tables import Mail, WeeklyMail
 from jobsight_server.storage import schema
 
@@ -76,8 +77,7 @@ def test_a_dry_run_prints_and_sends_nothing(
     file.write_text(f"{relay}[weekly_mail]\ndomain = 'example.org'\n")
     url = wasteful.url.render_as_string(hide_password=False)
     for _ in range(2):
-        assert main(["mail", "--dry-run", "--config", str(file), "--database", url]) == 0
-        printed = capsys.readouterr().out
+        printed = output_of(main, capsys, "mail", "--dry-run", "--config", file, "--database", url)
         assert "To: ann@example.org" in printed
         assert printed.endswith("1 mails are due\n")
     (of_ann,) = re.findall(r"(To: ann.*?administrators\.)", printed, re.DOTALL)

@@ -19,6 +19,7 @@ from urllib.parse import parse_qs
 
 import numpy as np
 import pytest
+from tests.make import not_none
 
 from jobsight_server.measurements import prometheus
 from jobsight_server.measurements.job_measurements import JobMeasurements, job_measurements
@@ -206,8 +207,7 @@ def measured(engine: Engine, preset: str, *nodes: str, **settings: Any) -> JobMe
 
 def check_job(found: JobMeasurements, memory: Memory, node: str = "n1", variant: object = "") -> None:
     """CPU time and the peak of memory are those of the job, or memory is marked."""
-    group = cgroup_of(found.nodes[node])
-    assert group is not None, variant
+    group = not_none(cgroup_of(found.nodes[node]), variant)
     counted = group.cpu_s[np.isfinite(group.cpu_s)]
     last = group.time[np.isfinite(group.cpu_s)][-1]
     assert counted[-1] == pytest.approx(cpu(last), rel=0.02), variant
@@ -320,8 +320,7 @@ def test_memory_is_right_or_marked_whatever_the_cgroup_version(
             add(engine, f"cgroup_memory_{name}_bytes", labels, exporter.points(memory.of(amount)))
         found = measured(engine, "cgroup_exporter")
         if version == "v2 before 2024":  # looks like v2: less than all, and marked where there is page cache
-            group = cgroup_of(found.nodes["n1"])
-            assert group is not None
+            group = not_none(cgroup_of(found.nodes["n1"]))
             assert np.nanmax(group.used) <= 1.02 * memory.peak
         else:
             check_job(found, memory, variant=(variant, version, memory))
@@ -537,8 +536,7 @@ def test_traffic_of_all_protocols_is_added_up_within_a_scrape(engine: Engine) ->
                 for name in ("ingress", "egress"):
                     labels = {"uuid": "7", **exporter.labels, "proto": proto, "family": family}
                     add(engine, f"ceems_ebpf_{name}_bytes_total", labels, points)
-        readings = traffic_of(measured(engine, "ceems").nodes["n1"], START)
-        assert readings is not None
+        readings = not_none(traffic_of(measured(engine, "ceems").nodes["n1"], START))
         begins = [START + (600.0 * number if variant % 2 else 0.0) for number in range(len(flows))]
         true = sum(1e6 * (readings.time[-1] - begin) for begin in begins)
         assert readings.net_in_bytes[-1] - readings.net_in_bytes[0] == pytest.approx(true, rel=0.02), variant

@@ -60,8 +60,7 @@ class Site:
             self._store(connection, node_id, rows, boot_id="")
 
     def mark(self, node_id: int, job_id: str, event: str, time: float) -> None:
-        with self.engine.begin() as connection:
-            connection.execute(insert(marks).values(node_id=node_id, job_id=job_id, event=event, time=time))
+        make.execute(self.engine, insert(marks).values(node_id=node_id, job_id=job_id, event=event, time=time))
 
     def job_samples(
         self,
@@ -79,8 +78,7 @@ class Site:
             values.append(
                 {"node_id": node_id, "job_id": job_id, **times, "peak_bytes": peak_bytes, "readings": readings}
             )
-        with self.engine.begin() as connection:
-            connection.execute(insert(job_samples), values)
+        make.execute(self.engine, insert(job_samples), values)
 
     def batch(self, node_id: int, sequence: int, first: float, last: float) -> None:
         with self.engine.begin() as connection:
@@ -110,8 +108,7 @@ class Site:
 
     def profile(self, run_id: int) -> dict[str, Any]:
         """Metric -> its row, for a run that was profiled; empty before."""
-        with self.engine.connect() as connection:
-            rows = connection.execute(select(profiles).where(profiles.c.run_id == run_id)).all()
+        rows = make.rows(self.engine, select(profiles).where(profiles.c.run_id == run_id))
         return {row.metric: row for row in rows}
 
     def model(self) -> list[Any]:
@@ -131,8 +128,7 @@ class Site:
         return job_question(*(job[name] for name in names), job["requested_memory_bytes"], job["requested_walltime_s"])
 
     def dump(self, table: Any) -> list[tuple[Any, ...]]:
-        with self.engine.connect() as connection:
-            return [tuple(row) for row in connection.execute(select(table).order_by(*table.primary_key.columns))]
+        return make.rows(self.engine, select(table).order_by(*table.primary_key.columns))
 
 
 def planned_jobs(seed: int, count: int, failing: bool = False) -> list[Planned]:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 from sqlalchemy import update
+from tests import make
+from tests.make import not_none
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.profiler.run import profile_finished
@@ -18,8 +20,7 @@ from jobsight_server.storage.schema import jobs, profiles
 def entry(site: Any, job_id: str) -> dict[str, Any]:
     with site.engine.connect() as connection:
         detail = job_detail(connection, AnswerReader(site.engine, ForecastConfig()), "alpha", job_id, 1e6)
-    assert detail is not None
-    return next(asdict(found) for found in detail.runs[0].profile if found.metric == "runtime")
+    return next(asdict(found) for found in not_none(detail).runs[0].profile if found.metric == "runtime")
 
 
 def test_a_job_shows_what_was_forecast_at_its_submission(site: Any) -> None:
@@ -31,8 +32,7 @@ def test_a_job_shows_what_was_forecast_at_its_submission(site: Any) -> None:
     assert (first["value"], first["forecast"], first["bound"], first["probability"]) == (100, None, None, None)
     now = entry(site, "2.s")
     assert (now["value"], now["forecast"], now["reason"]) == (None, 100, "the job still runs")
-    with site.engine.begin() as connection:
-        connection.execute(update(jobs).where(jobs.c.id == running).values(end=1150.0, state="ended"))
+    make.execute(site.engine, update(jobs).where(jobs.c.id == running).values(end=1150.0, state="ended"))
     site.run("4.s", 400, 500, submitted=1.0)  # after it in the log, but submitted while nothing had ended
     profile_finished(site.engine, 0.0, lambda: 1e9)
     then = entry(site, "2.s")
@@ -51,8 +51,7 @@ def test_the_last_answers_are_judged_by_what_was_used(site: Any) -> None:
     for i, (value, forecast, bound) in enumerate(used):
         run = site.run(f"{i}.s", 0, 100 + i, profiled=True)
         row = {"run_id": run, "metric": "memory", "learn_seq": i + 1, "value": value}
-        with site.engine.begin() as connection:
-            connection.execute(profiles.insert().values(**row, forecast=forecast, bound=bound))
+        make.execute(site.engine, profiles.insert().values(**row, forecast=forecast, bound=bound))
     with site.engine.connect() as connection:
         lines = exposition(connection, 1e9).decode().splitlines()
     found = dict(line.removeprefix("jobsight_").split(" ", 1) for line in lines if "{metric=" in line)

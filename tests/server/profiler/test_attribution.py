@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.make import not_none
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.forecasts.history import history
@@ -61,8 +62,7 @@ def test_apportioned_values_are_shown_with_their_label_and_not_learned(site: Any
     assert (given.n, given.job_id, given.shown_only, given.lower_bounds) == (1, ["3.s"], 1, 0)
     assert counts["profiles_shown_only", "bandwidth: apportioned"] == 2
     assert workload.skipped == {"bandwidth value is apportioned: shown, not learned": 2}
-    assert detail is not None
-    entry = next(one for one in detail.runs[0].profile if one.metric == "bandwidth")
+    entry = next(one for one in not_none(detail).runs[0].profile if one.metric == "bandwidth")
     assert (entry.value, entry.attribution, entry.learned) == (pytest.approx(4000), "apportioned", False)
 
 

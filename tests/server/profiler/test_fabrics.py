@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from sqlalchemy import update
+from tests import make
+from tests.make import not_none
 
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import ForecastConfig
@@ -37,8 +39,7 @@ def a_node(site: Any, name: str, ethernet: int, infiniband: int | None, *links: 
         for t in (900.0 + 10 * i for i in range(50))
     ]
     node_id = site.node(name, rows)
-    with site.engine.begin() as connection:
-        connection.execute(update(nodes).where(nodes.c.id == node_id).values(interfaces=json.dumps(links)))
+    make.execute(site.engine, update(nodes).where(nodes.c.id == node_id).values(interfaces=json.dumps(links)))
 
 
 def bandwidth(site: Any, fabric: str, *on: str) -> Any:
@@ -63,8 +64,7 @@ def test_the_setting_chooses_and_the_page_shows_each(site: Any, fabric: str, nam
     assert row.peak == pytest.approx(value)
     with site.engine.connect() as connection:
         job = job_detail(connection, AnswerReader(site.engine, ForecastConfig()), "alpha", f"{fabric}.s", 5000.0)
-    assert job is not None
-    shown = job.runs[0].profile[0]
+    shown = not_none(job).runs[0].profile[0]
     assert shown.fabric == name
     assert shown.fabrics == {"infiniband": pytest.approx(2e7), "ethernet": pytest.approx(4000.0)}
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sqlalchemy import insert, update
+from tests import make
 
 from jobsight_server.measurements.prometheus import MetricSeries
 from jobsight_server.profiler.gpus import gpus_of
@@ -104,6 +105,11 @@ class Agents:
         return {name: row for name, row in self.site.profile(run).items() if name.startswith("gpu")}
 
 
+@pytest.fixture
+def agents(sqlite_site: Any) -> Agents:
+    return Agents(sqlite_site)
+
+
 TIMES = [900.0 + 10 * n for n in range(41)]
 BUSY: dict[str, Callable[[float], int | None]] = {
     "card0": lambda at: 80 if at >= 1100 else 0,  # half of the life from 1000 to 1200
@@ -135,8 +141,7 @@ def test_gpus_read_by_agents_are_those_of_a_job_that_had_them_all(
     assert (first["memory_bytes"], first["memory_total_bytes"]) == (5 * GIB, 64 * GIB)
 
 
-def test_a_job_of_two_nodes_has_the_gpus_of_both(sqlite_site: Any) -> None:
-    agents = Agents(sqlite_site)
+def test_a_job_of_two_nodes_has_the_gpus_of_both(sqlite_site: Any, agents: Agents) -> None:
     for node in agents.nodes:
         agents.read(node, BUSY)
     run = sqlite_site.run("1.s", 1000.0, 1200.0, {"n1": 2, "n2": 2}, gpus=4)
@@ -153,9 +158,8 @@ def test_a_job_of_two_nodes_has_the_gpus_of_both(sqlite_site: Any) -> None:
     ],
 )
 def test_gpus_of_a_shared_node_are_unknown_with_the_reason(
-    sqlite_site: Any, held: int, others: dict[str, int], reason: str
+    sqlite_site: Any, agents: Agents, held: int, others: dict[str, int], reason: str
 ) -> None:
-    agents = Agents(sqlite_site)
     agents.read("n1", BUSY)
     run = sqlite_site.run("1.s", 1000.0, 1200.0, {"n1": 1, "n2": 1}, gpus=held)
     sqlite_site.run("2.s", 1000.0, 1200.0, others)
@@ -163,8 +167,9 @@ def test_gpus_of_a_shared_node_are_unknown_with_the_reason(
     assert {(row.value, row.reason) for row in found.values()} == {(None, reason)}
 
 
-def test_readings_that_lack_some_gpus_are_bounds_and_without_any_there_is_none(sqlite_site: Any) -> None:
-    agents = Agents(sqlite_site)
+def test_readings_that_lack_some_gpus_are_bounds_and_without_any_there_is_none(
+    sqlite_site: Any, agents: Agents
+) -> None:
     agents.read("n1", {"card0": BUSY["card0"], "card1": lambda _: None}, memory=None)
     agents.read("n2", {"card0": lambda at: 7 if at < 1000 else None}, memory=None)
     half = sqlite_site.run("1.s", 1000.0, 1200.0, {"n1": 1}, gpus=2)
@@ -176,17 +181,14 @@ def test_readings_that_lack_some_gpus_are_bounds_and_without_any_there_is_none(s
     assert missing == {"no readings of its GPUs within its life"}
 
 
-def test_idle_gpus_of_a_node_are_none_of_a_job_without_gpus(sqlite_site: Any) -> None:
-    agents = Agents(sqlite_site)
+def test_idle_gpus_of_a_node_are_none_of_a_job_without_gpus(sqlite_site: Any, agents: Agents) -> None:
     agents.read("n1", {"card0": lambda _: 0})
     assert agents.profile(sqlite_site.run("1.s", 1000.0, 1200.0, {"n1": 1})) == {}
 
 
-def test_what_the_log_has_stays_where_agents_cannot_say(sqlite_site: Any) -> None:
-    agents = Agents(sqlite_site)
+def test_what_the_log_has_stays_where_agents_cannot_say(sqlite_site: Any, agents: Agents) -> None:
     agents.read("n1", BUSY)
     run = sqlite_site.run("1.s", 1000.0, 1200.0, {"n1": 1}, gpus=1)
-    with sqlite_site.engine.begin() as connection:
-        connection.execute(update(jobs).where(jobs.c.id == run).values(used='{"gpu_memory": 7.0}'))
+    make.execute(sqlite_site.engine, update(jobs).where(jobs.c.id == run).values(used='{"gpu_memory": 7.0}'))
     sqlite_site.run("2.s", 1000.0, 1200.0, {"n1": 1}, gpus=1)
     assert agents.profile(run)["gpu_memory"].value == 7.0

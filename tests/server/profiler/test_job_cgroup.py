@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.make import not_none
 
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import ForecastConfig
@@ -85,8 +86,7 @@ def test_jobs_that_share_a_node_are_each_measured(site: Any) -> None:
     assert site.profile(second)["memory"].charged_peak is None
     with site.engine.connect() as connection:
         job = job_detail(connection, AnswerReader(site.engine, ForecastConfig()), "alpha", "1.s", 5000.0)
-    assert job is not None
-    (run_detail,) = job.runs
+    (run_detail,) = not_none(job).runs
     assert (run_detail.memory_cache, run_detail.memory_charged_peak) == (10 * GB / 4, 21 * GB / 4)
 
 
@@ -205,8 +205,7 @@ def test_cpu_time_is_what_was_used_whenever_the_cgroup_was_made_again(
             total += spent
         rows.append(StoredRow(time, time, None, dump_columns(JobColumns([time], [counter], [None], [None]))))
     at = Boundaries(0.0, time + tail_s)
-    group = job_cgroup(rows, at, None)
-    assert group is not None
+    group = not_none(job_cgroup(rows, at, None))
     assert (np.diff(group.cpu_s) >= 0).all()
     found = cgroup_cpu(group, at, np.empty(0))
     if tail_s > 0.1 * at.end:

@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 from sqlalchemy import event, update
+from tests import make
+from tests.make import not_none
 
 from jobsight_server.forecasts import ForecastConfig
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import AgentReport, Batch, Submission
 from jobsight_server.profiler.run import profile_finished, profile_late
-from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import jobs, late_batches, model_state, pending_forecasts, profiles, series
 from jobsight_server.storage.sent import BatchInterface
 
@@ -83,8 +84,7 @@ def test_samples_that_arrive_late_give_the_values_and_are_learned_once(site: Any
     assert (model(site), site.dump(profiles)) == (learned, stored)
     rebuild(site.engine)
     assert (model(site), site.dump(profiles)) == (learned, stored)
-    with site.engine.connect() as connection:
-        counted = read_event_counts(connection)
+    counted = make.counts(site.engine)
     assert {label: n for (name, label), n in counted.items() if name == "profiles_late"} == {
         "bandwidth": 1,
         "memory": 1,
@@ -264,8 +264,7 @@ def test_a_kill_at_any_point_learns_nothing_twice(sqlite_site: Any, tmp_path: Pa
     for delay_s in (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.0):
         command = [sys.executable, "-c", CHILD, f"sqlite:///{tmp_path / 'jobsight.db'}"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as child:
-            assert child.stdout is not None
-            assert child.stdout.readline() == b"go\n"
+            assert not_none(child.stdout).readline() == b"go\n"
             time.sleep(delay_s)
             child.send_signal(signal.SIGKILL)
             killed += child.wait() == -signal.SIGKILL

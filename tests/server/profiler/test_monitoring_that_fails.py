@@ -14,12 +14,12 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
+from tests import make
 
 from jobsight_server.measurements import prometheus as client
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.site_monitoring import PATIENCE_S, SiteMonitoring
 from jobsight_server.settings.measurements import MeasurementSource
-from jobsight_server.storage.event_counts import read_event_counts
 
 START, END = 10_000.0, 20_000.0
 EMPTY = b'{"status":"success","data":{"resultType":"matrix","result":[]}}'
@@ -67,7 +67,7 @@ class Profiler:
     """A site with one ended job, whose clock is set by hand."""
 
     def __init__(self, site: Any, **source: Any) -> None:
-        self.site, self.now = site, END + 60.0
+        self.site, self.now = site, END + 120.0
         self.monitoring = SiteMonitoring([MeasurementSource(cluster="alpha", **source)], lambda: self.now)
         self.run = site.run("1", START, END, {"n1": 2}, used_cpu_s=5000.0)
 
@@ -75,12 +75,12 @@ class Profiler:
         return profile_finished(self.site.engine, 600.0, lambda: self.now, monitoring=self.monitoring)
 
     def counts(self) -> dict[tuple[str, str], int]:
-        with self.site.engine.connect() as connection:
-            return read_event_counts(connection)
+        return make.counts(self.site.engine)
 
 
 def test_a_job_is_asked_for_when_its_last_readings_have_been_scraped(sqlite_site: Any, monitoring: Monitoring) -> None:
     profiler = Profiler(sqlite_site, url=monitoring.url, presets=("cgroup_exporter",), delay_s=90.0)
+    profiler.now = END + 60.0
     assert (profiler.go(), monitoring.asked) == (0, [])
     profiler.now += 30.0
     assert profiler.go() == 1
@@ -104,7 +104,6 @@ def test_jobs_wait_while_it_does_not_answer(
     sqlite_site: Any, monitoring: Monitoring, status: int, body: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     profiler = Profiler(sqlite_site, url=monitoring.url, presets=("cgroup_exporter",))
-    profiler.now += 60.0
     monitoring.status, monitoring.body = status, body
     assert [profiler.go() for _ in range(3)] == [0, 0, 0]
     assert len(monitoring.asked) == 1  # it is left alone for a minute
@@ -130,7 +129,6 @@ def test_a_slow_one_and_one_that_says_too_much(
     sqlite_site: Any, monitoring: Monitoring, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     profiler = Profiler(sqlite_site, url=monitoring.url, presets=("cgroup_exporter",), timeout_s=0.2)
-    profiler.now += 60.0
     monitoring.delay_s = 1.0
     assert profiler.go() == 0
     monitoring.delay_s, monitoring.body = 0.0, EMPTY + b" " * 2000
@@ -144,7 +142,6 @@ def test_headers_and_a_token_that_is_read_each_time(sqlite_site: Any, monitoring
     token = tmp_path / "token"
     source = {"presets": ("node_exporter",), "headers": {"X-Scope-OrgID": "physics"}, "token_file": token}
     profiler = Profiler(sqlite_site, url=f"{monitoring.url}/", **source)
-    profiler.now += 60.0
     assert profiler.go() == 0  # there is no such file yet
     token.write_text("secret\n")
     profiler.now += 61.0
@@ -171,7 +168,6 @@ def test_a_redirect_does_not_get_the_token(sqlite_site: Any, tmp_path: Any, capl
     with listening() as (elsewhere, reached), listening() as (url, _):
         answers[url] = f"HTTP/1.1 302 Found\r\nLocation: {elsewhere}/login\r\nContent-Length: 0\r\n\r\n".encode()
         profiler = Profiler(sqlite_site, url=url, presets=("cgroup_exporter",), token_file=token)
-        profiler.now += 60.0
         assert profiler.go() == 0
         assert reached == []
     assert f"it redirects to '{elsewhere}/login'; redirects are not followed" in caplog.text
@@ -183,7 +179,6 @@ def test_one_that_drips_is_left_in_time(sqlite_site: Any, part: bytes, caplog: p
     with listening(drip_s=0.02) as (url, _):
         answers[url] = part
         profiler = Profiler(sqlite_site, url=url, presets=("cgroup_exporter",), timeout_s=0.5)
-        profiler.now += 60.0
         assert profiler.go() == 0
     assert "no whole answer within 0.5 s" in caplog.text
 
@@ -194,7 +189,6 @@ def test_what_is_compressed_is_not_unpacked(sqlite_site: Any, caplog: pytest.Log
         head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(bomb)}\r\n\r\n"
         answers[url] = head.encode() + bomb
         profiler = Profiler(sqlite_site, url=url, presets=("cgroup_exporter",))
-        profiler.now += 60.0
         assert profiler.go() == 0
     assert "Content-Encoding 'gzip', which was not asked for" in caplog.text
 
@@ -210,7 +204,6 @@ def test_values_that_are_no_numbers_or_of_other_times_do_not_count(sqlite_site: 
     nonsense = [(START + 7.0, "NaN"), (START + 8.0, "+Inf"), (START - 500.0, "9e15"), (END + 500.0, "9e15")]
     monitoring.body = matrix(*nonsense, *reversed(every), *every[:3])
     profiler = Profiler(sqlite_site, url=monitoring.url, queries={"memory_bytes": "x"})
-    profiler.now += 60.0
     assert profiler.go() == 1
     memory = profiler.site.profile(profiler.run)["memory"]
     assert (memory.value, memory.source) == (2.5e9, "cgroup")
@@ -221,7 +214,6 @@ def test_a_value_beyond_all_jobs_is_refused(
 ) -> None:
     monitoring.body = matrix((START + 1.0, "1"), (START + 16.0, "1e308"))
     profiler = Profiler(sqlite_site, url=monitoring.url, queries={"memory_bytes": "x"})
-    profiler.now += 60.0
     assert profiler.go() == 1
     assert profiler.counts()["measurements_refused", "alpha: memory_bytes"] == 1
     assert "has a value of 1e+308 for a query: x" in caplog.text

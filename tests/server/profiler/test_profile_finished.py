@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, event, text, update
+from tests import make
 
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.runs import ON_NODES
-from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.storage.schema import jobs, profiles, series
 
 GIB = 2**30
@@ -119,8 +119,7 @@ def test_reasons_are_counted_without_node_names(site: Any) -> None:
     site.run("4.s", 100, 100, {"a": 1})
     site.run("5.s", 100, 90, {"a": 1})
     assert go(site.engine, now=1e9) == 5
-    with site.engine.connect() as connection:
-        counted = read_event_counts(connection)
+    counted = make.counts(site.engine)
     assert counted == {
         ("profiles", "bandwidth"): 5,
         ("profiles", "memory"): 5,

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine, func, select
+from tests import make
+from tests.make import not_none
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest
 from jobsight_server.forecasts.events import Observation
@@ -50,8 +52,7 @@ def report(
 
 
 def counted(engine: Engine, metric: str = "memory") -> int:
-    with engine.connect() as connection:
-        return read_event_counts(connection)["reservations_ran_out", metric]
+    return make.counts(engine)["reservations_ran_out", metric]
 
 
 def test_a_run_out_of_memory_raises_the_bound_above_its_request_and_is_no_value(site: Any) -> None:
@@ -66,8 +67,7 @@ def test_a_run_out_of_memory_raises_the_bound_above_its_request_and_is_no_value(
     assert after.bound > 256 * MIB
     assert after.value == before.value
     assert after.user_jobs == before.user_jobs == 12
-    row = site.profile(last)["memory"]
-    assert row is not None
+    row = not_none(site.profile(last)["memory"])
     assert (row.value, row.lower_bound, row.shown_only) == (200.0 * MIB, True, True)
     assert site.profile(last)["runtime"].lower_bound, "it would have run on"
     assert ask(site.engine, "memory").bound > 256 * MIB, "a job that does not say what it requests"

@@ -7,12 +7,14 @@ import math
 from typing import Any, get_args
 
 import pytest
-from sqlalchemy import text, update
+from sqlalchemy import update
+from tests import make
+from tests.make import not_none
 
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.reserve import Basis
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest
-from jobsight_server.forecasts.reader import StateKey, read_state
+from jobsight_server.forecasts.reader import StateKey, state_of, stored_states
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.forecasts.rounds import rebuild, rebuild_if_outdated
 from jobsight_server.profiler.run import profile_finished
@@ -31,16 +33,14 @@ def test_what_ended_while_a_job_waited_counts_at_its_start_and_not_before(site: 
         site.run(job_id, start, end, submitted=start, name="solver")
         profile_finished(site.engine, 0.0, lambda: 1e9)
         assert site.dump(pending_at_start) == []
-    with site.engine.begin() as connection:
-        connection.execute(update(jobs).where(jobs.c.id == waits).values(state="running", start=3500.0))
+    make.execute(site.engine, update(jobs).where(jobs.c.id == waits).values(state="running", start=3500.0))
     site.run("31.s", 3600.0, 3680.0, submitted=3600.0, name="solver")
     profile_finished(site.engine, 0.0, lambda: 1e9)
     assert {row[:2] for row in site.dump(pending_at_start)} >= {(waits, "runtime")}
     rows = site.model()
     rebuild(site.engine)
     assert site.model() == rows
-    with site.engine.begin() as connection:
-        connection.execute(update(jobs).where(jobs.c.id == waits).values(state="ended", end=3700.0))
+    make.execute(site.engine, update(jobs).where(jobs.c.id == waits).values(state="ended", end=3700.0))
     profile_finished(site.engine, 0.0, lambda: 1e9)
     live = {name: getattr(site.profile(waits)["runtime"], name) for name in names}
     assert (live["forecast"], live["start_forecast"]) == pytest.approx((5.0, 80.0), rel=0.2)
@@ -60,13 +60,11 @@ def test_pending_forecasts_of_runs_that_never_end_go(site: Any) -> None:
     site.run("3.s", 5, 100, submitted=5.0)
     profile_finished(site.engine, 0.0, lambda: 1e9)
     assert {row[0] for row in site.dump(pending_forecasts)} == {1, 2}
-    with site.engine.begin() as connection:
-        connection.execute(update(jobs).where(jobs.c.id == gone).values(state="requeued", end=50.0))
+    make.execute(site.engine, update(jobs).where(jobs.c.id == gone).values(state="requeued", end=50.0))
     site.run("4.s", 5, 100, submitted=5.0)
     profile_finished(site.engine, 0.0, lambda: 1e9)
     assert {row[0] for row in site.dump(pending_forecasts)} == {1}
-    with site.engine.begin() as connection:
-        connection.execute(text("DELETE FROM jobs WHERE id = 1"))
+    make.execute(site.engine, "DELETE FROM jobs WHERE id = 1")
     assert site.dump(pending_forecasts) == []
 
 
@@ -83,8 +81,7 @@ def test_another_objective_retrains_by_itself(site: Any, plan: Any) -> None:
         request = ForecastRequest("alpha", job_question("a", queue="q"), "runtime")
         (answer,) = AnswerReader(site.engine, per_job).answers(connection, [request])
     assert answer.bound_basis in get_args(Basis)
-    assert answer.observed_coverage is not None
-    assert 0.0 <= answer.observed_coverage <= 1.0
+    assert 0.0 <= not_none(answer.observed_coverage) <= 1.0
     assert rebuild_if_outdated(site.engine, ForecastConfig()) is True
     assert site.model() == default
 
@@ -118,7 +115,9 @@ def test_states_come_back_as_they_were_even_under_long_names(site: Any) -> None:
         expected.learn(question, value, at=1.0)
     names = expected.state_keys(question)
     with site.engine.connect() as connection:
-        found = read_state(connection, [StateKey("alpha", "memory", name) for name in names])["alpha", "memory"]
+        found = state_of(
+            stored_states(connection, [StateKey("alpha", "memory", name) for name in names])["alpha", "memory"]
+        )
     assert found == {name: state for name, state in expected.state().items() if name in names}
     assert json.dumps(found, sort_keys=True) == json.dumps(expected.state(), sort_keys=True)
 

@@ -9,6 +9,8 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from tests import make
+from tests.make import not_none
 from tests.server.profiler.monitoring import History, Point, prometheus, victoria_metrics
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
@@ -19,7 +21,7 @@ from jobsight_server.queries.job_detail import job_detail, run_efficiencies
 from jobsight_server.queries.savings import Asking, Days
 from jobsight_server.queries.waste import WasteRequest, waste
 from jobsight_server.settings.measurements import MeasurementSource
-from jobsight_server.storage.event_counts import DAY_S, read_event_counts
+from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.web.efficiency_text import efficiency_text
 
 GIB, HOUR_S = 2**30, 3600.0
@@ -221,11 +223,10 @@ def test_gpus_that_are_held_idle_are_shown_with_the_job_its_user_and_waste(sqlit
     days, hours = Days(int(START // DAY_S), int(END // DAY_S)), 4 * LIFE_S / HOUR_S
     reader = AnswerReader(sqlite_site.engine, ForecastConfig())
     with closing(reader), sqlite_site.engine.connect() as connection:
-        job = job_detail(connection, reader, "alpha", "8", END)
+        job = not_none(job_detail(connection, reader, "alpha", "8", END))
         seff = efficiency_text(run_efficiencies(connection, reader, "8"))
         wasted = waste(connection, Asking(connection, reader), WasteRequest(*days))
         user = applications(connection, reader, "alpha", wasted.rows[0].name, days)
-    assert job is not None
     assert (job.runs[0].gpus, job.runs[0].gpus_busy) == (4, pytest.approx(found.mean / 4))
     assert [gpu.memory_bytes for gpu in job.runs[0].gpu_use] == [0.0, 1e9, 2e9, 3e9]
     assert "GPUs: held 4, busy 0.03 on average." in seff
@@ -234,23 +235,25 @@ def test_gpus_that_are_held_idle_are_shown_with_the_job_its_user_and_waste(sqlit
     assert (user.gpu_hours_held, user.gpu_hours_busy) == (near(hours), pytest.approx(found.mean * hours / 4, rel=0.02))
 
 
-def test_traffic_of_a_job_on_a_shared_node(site: Any, url: str) -> None:
-    run = site.run("4", START, END, {"n5": 2})
-    site.run("4711", START, END, {"n5": 8}, profiled=True)
-    found = measured(site, run, url=url, presets=("ceems",))
-    assert found["bandwidth"].value == near(RECEIVED_BPS * 8 / 2)
-    assert found["bandwidth"].attribution == "cgroup"
-    assert found["memory"].value == near(PEAK / 2)
-    assert found["cpu"].value == near(BUSY / 2)
-
-
-def test_an_exporter_that_was_down_and_began_to_count_again(site: Any, url: str) -> None:
-    """Eight minutes of two hours: what is known of the rest is enough."""
-    run = site.run("5", START, END, {"n5": 2})
-    found = measured(site, run, url=url, presets=("ceems",))
-    assert found["bandwidth"].value == near(RECEIVED_BPS * 8 / 2)
-    assert found["memory"].value == near(PEAK / 2)
-    assert found["cpu"].value == near(BUSY / 2)
+@pytest.mark.parametrize(
+    ("job", "node", "preset", "held", "attribution"),
+    [
+        ("4", "n5", "ceems", 2, "cgroup"),  # beside another job
+        ("5", "n5", "ceems", 2, "cgroup"),  # its exporter was down for eight minutes of two hours, and counts again
+        ("7", "n6.site.example", "node_exporter", 8, "exclusive"),  # the node, less what it holds without the job
+    ],
+)
+def test_traffic_memory_and_cpu(
+    site: Any, url: str, job: str, node: str, preset: str, held: int, attribution: str
+) -> None:
+    run = site.run(job, START, END, {node: held})
+    if job == "4":
+        site.run("4711", START, END, {node: 8}, profiled=True)
+    found = measured(site, run, url=url, presets=(preset,))
+    assert found["bandwidth"].value == near(RECEIVED_BPS * 8 / held)
+    assert found["memory"].value == near(PEAK / held)
+    assert found["cpu"].value == near(BUSY / held)
+    assert {found[metric].attribution for metric in ("bandwidth", "memory", "cpu")} == {attribution}
 
 
 def test_where_too_much_is_unknown_there_is_no_value(site: Any, url: str) -> None:
@@ -260,15 +263,6 @@ def test_where_too_much_is_unknown_there_is_no_value(site: Any, url: str) -> Non
     assert "unknown" in found["bandwidth"].reason
     assert found["memory"].value is None
     assert found["cpu"].value == near(BUSY / 2)  # the kernel went on counting
-
-
-def test_a_whole_node_less_what_it_holds_without_the_job(site: Any, url: str) -> None:
-    run = site.run("7", START, END, {"n6.site.example": 8})
-    found = measured(site, run, url=url, presets=("node_exporter",))
-    assert found["bandwidth"].value == near(RECEIVED_BPS * 8 / 8)
-    assert found["memory"].value == near(PEAK / 8)
-    assert found["cpu"].value == near(BUSY / 8)
-    assert {found[metric].attribution for metric in ("bandwidth", "memory", "cpu")} == {"exclusive"}
 
 
 def test_own_queries_take_precedence(site: Any, url: str) -> None:
@@ -288,8 +282,7 @@ def test_a_query_that_is_refused_is_counted_and_loses_nothing_else(
     run = site.run("2", START, END, {"n3": 4})
     found = measured(site, run, url=url, queries={"cache_bytes": "sum(("}, presets=("jobstats",), labels=ALPHA)
     assert found["cpu"].value == near(BUSY / 4)
-    with site.engine.connect() as connection:
-        assert read_event_counts(connection)["measurements_refused", "alpha: cache_bytes"] == 1
+    assert make.counts(site.engine)["measurements_refused", "alpha: cache_bytes"] == 1
     (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert said.startswith(f"{url} refuses a query")
     assert said.endswith("sum((")
@@ -303,8 +296,7 @@ def test_job_ids_are_data(site: Any, url: str) -> None:
             monitoring = SiteMonitoring([MeasurementSource(cluster="alpha", url=url, presets=(preset,))], time.time)
             profile_finished(site.engine, 600.0, time.time, monitoring=monitoring)
         assert site.profile(run)["cpu"].value is None
-    with site.engine.connect() as connection:
-        assert not [label for name, label in read_event_counts(connection) if name == "measurements_refused"]
+    assert not [label for name, label in make.counts(site.engine) if name == "measurements_refused"]
 
 
 @pytest.fixture(scope="module")

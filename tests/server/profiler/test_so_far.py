@@ -8,6 +8,7 @@ import pytest
 from msgspec import to_builtins
 from sqlalchemy import event, update
 from tests import make
+from tests.make import not_none
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.profiler.run import profile_finished
@@ -35,8 +36,7 @@ def used(site: Any) -> dict[int, Any]:
 def detail(site: Any, job_id: str, now: float) -> dict[str, Any]:
     with site.engine.connect() as connection:
         found = job_detail(connection, AnswerReader(site.engine, ForecastConfig()), "alpha", job_id, now)
-    assert found is not None
-    run = to_builtins(found.runs[0])
+    run = to_builtins(not_none(found).runs[0])
     return {**run, "profile": {entry["metric"]: entry for entry in run["profile"]}}
 
 
@@ -100,8 +100,7 @@ def test_only_new_samples_are_taken_in_and_a_peak_stays(site: Any) -> None:
     watch_running(site.engine, lambda: 9000.0)
     assert used(site)[run] == (1000, None)
     assert site.dump(running_use)[0][5] == pytest.approx(400 * MIB / (8020.0 - 300.0), rel=0.01)
-    with site.engine.begin() as connection:
-        connection.execute(update(jobs).values(state="ended", end=9000.0))
+    make.execute(site.engine, update(jobs).values(state="ended", end=9000.0))
     watch_running(site.engine, lambda: 9100.0)
     assert used(site) == {}
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.make import not_none
 
 from jobsight_server.profiler.runs import Boundaries, Readings, boundaries, to_readings
 from jobsight_server.profiler.usage import JobInterval, Missing, Rates, cpu, network
@@ -43,8 +44,7 @@ def test_a_life_between_readings_is_interpolated() -> None:
     )
     found = rates(network(readings, JobInterval(30, 150, 1), []))
     assert found.mean.tolist() == pytest.approx([(30_000 + 240_000) / 120, 0])
-    assert found.peak is not None
-    assert found.peak.tolist() == pytest.approx([4000, 0])
+    assert not_none(found.peak).tolist() == pytest.approx([4000, 0])
 
 
 def test_counters_beyond_a_doubles_digits_keep_their_difference() -> None:

@@ -87,8 +87,7 @@ class Farm:
     def finish(self, number: int, end: float, state: str = "ended", exit_status: int | None = 0) -> None:
         """The end of a running job is recorded now."""
         values = {"end": end, "state": state, "exit_status": exit_status, "recorded_at": self.now}
-        with self.engine.begin() as connection:
-            connection.execute(update(jobs).where(jobs.c.id == number).values(values))
+        make.execute(self.engine, update(jobs).where(jobs.c.id == number).values(values))
 
     def round(self, after_s: float = 5.0) -> None:
         """A round of the background, a little later than now."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
+from tests.make import not_none
 
 from jobsight_server.cli import main
 from jobsight_server.systems.ranking.condor import LoggedAttempt, read_condor_log
@@ -155,8 +156,7 @@ def test_a_log_counts_once_and_its_machines_are_ranked(
     assert farm.outcomes_of("n6", "pool") == ["checkpointed", "failed"]
     assert main(["ranks", "--database", url, "--format", "slurm"]) == 0
     weights = [re.fullmatch(r"NodeName=(\S+) Weight=(\d+)", line) for line in capsys.readouterr().out.splitlines()]
-    assert weights[0] is not None
-    assert weights[0][1] == "192.0.2.7", "the default rank sees evictions and failures too"
+    assert not_none(weights[0])[1] == "192.0.2.7", "the default rank sees evictions and failures too"
     assert int(weights[0][2]) < min(int(match[2]) for match in weights[1:] if match)
 
 

@@ -81,22 +81,18 @@ def test_failures_that_follow_a_user_count_against_no_machine(farm: Farm) -> Non
     assert all(after[name] > 0.97 * before[name] for name in names)
 
 
-@pytest.mark.parametrize(("status", "score"), [(271, 0.0), (-11, 0.0), (0, 1.0), (None, 0.0), (265, -1.0), (-3, -1.0)])
-def test_what_an_exit_status_says_of_the_machine(farm: Farm, status: int | None, score: float) -> None:
-    fleet(farm, "n1")
-    farm.job(["n1"], start=START - 4000, end=START - 3000, exit_status=status)
-    farm.round()
-    assert farm.row("n1").score == score
+STATUSES = {271: 0.0, -11: 0.0, 0: 1.0, None: 0.0, 265: -1.0, -3: -1.0, 137: -1.0}
+RAN_OUT = [(-27, "memory", 0.0), (137, "time", 0.0)]  # what it asked for: not the machine's fault
 
 
-@pytest.mark.parametrize(("status", "failure"), [(-27, "memory"), (137, "time"), (137, None)])
-def test_a_job_that_ran_out_of_what_it_asked_for_does_not_count_against_its_machine(
-    farm: Farm, status: int, failure: str | None
+@pytest.mark.parametrize(("status", "failure", "score"), [*((one, None, STATUSES[one]) for one in STATUSES), *RAN_OUT])
+def test_what_an_exit_status_says_of_the_machine(
+    farm: Farm, status: int | None, failure: str | None, score: float
 ) -> None:
     fleet(farm, "n1")
     farm.job(["n1"], start=START - 4000, end=START - 3000, exit_status=status, failure=failure)
     farm.round()
-    assert farm.row("n1").score == (-1.0 if failure is None else 0.0)
+    assert farm.row("n1").score == score
 
 
 def test_a_machine_that_only_the_log_names_has_a_rank_but_is_not_first(farm: Farm) -> None:

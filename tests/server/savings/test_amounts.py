@@ -61,6 +61,19 @@ def test_a_killed_job_repeats_with_twice_its_request_and_one_that_ran_on_repeats
     assert amounts(killed, "memory", 1.0 * GIB, GIB)["bound_held"] == 2 * (1 + 2) * GIB * HOUR
 
 
+def test_a_job_that_ran_on_beyond_its_time_limit_ran_out_of_no_limit() -> None:
+    """It ran 5 h of 4; 3 were recommended. One that was killed ran out of both, and one of 3.5 h of the lower."""
+    attempts = (3.0 * HOUR,)
+    ran_on = amounts(Job(), "runtime", 5.0 * HOUR, *attempts)
+    assert "request_failures" not in ran_on
+    assert "bound_failures" not in ran_on
+    assert ran_on["used"] == 2 * 5 * HOUR
+    killed = amounts(Job(ran_out=True), "runtime", 4.0 * HOUR, *attempts)
+    assert (killed["request_failures"], killed["bound_failures"]) == (1, 1)
+    within = amounts(Job(), "runtime", 3.5 * HOUR, *attempts)
+    assert (within.get("request_failures"), within["bound_failures"]) == (None, 1)
+
+
 @pytest.mark.parametrize(
     ("attempts", "held"),
     [

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from jobsight_server.cli import main
-from jobsight_server.settings import load_settings
+from jobsight_server.settings.load import load_settings
 from jobsight_server.setup.manifest import digest
 from jobsight_server.setup.schedulers.slurm_conf import configured, without
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sqlalchemy import insert
 from tests import make
+from tests.make import output_of
 
 from jobsight_scheduler.coallocation.compared import variation
 from jobsight_server.cli import main
@@ -72,19 +73,10 @@ def test_the_sites_own_clusters_and_words_for_people(tmp_path: Path, capsys: pyt
     assert found["clusters"] == [32, 32]
     assert found["variation"]["over_applications"] < 1.2
     assert found["verdict"].startswith(("Spreading jobs gains nothing", "Bandwidth need not be known"))
-    assert main(["simulate", database, "--clusters", "own", "--uplink", "1G,100M", "--half", "5M"]) == 0
-    shown = capsys.readouterr().out
+    shown = output_of(main, capsys, "simulate", database, "--clusters", "own", "--uplink", "1G,100M", "--half", "5M")
     assert "clusters of 32, 32 processors with uplinks of 1000, 100 Mb/s" in " ".join(shown.split())
     assert "jobs of 5 Mb/s per processor communicate for half of their time" in " ".join(shown.split())
     assert max(map(len, shown.splitlines())) <= 80
-
-
-def test_asking_again_is_one_more_placement(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    database = site(tmp_path, jobs=300)
-    plain = make.json_of(main, capsys, "simulate", database, "--clusters", "4x8")["rows"]
-    again = make.json_of(main, capsys, "simulate", database, "--clusters", "4x8", "--ask-again")["rows"]
-    assert again[:-1] == plain
-    assert again[-1]["placement"] == "application means, again"
 
 
 def test_jobs_that_were_not_measured_are_known_as_such(tmp_path: Path) -> None:
@@ -109,5 +101,4 @@ def test_what_it_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         ([bare, "--clusters", "own"], "none of the 9 finished jobs has a measured bandwidth: are agents running?"),
         ([database, "--clusters", "64"], "one cluster: there is nothing to spread jobs over"),
     ):
-        assert main(["simulate", *options]) == 1
-        assert message in capsys.readouterr().err
+        assert message in output_of(main, capsys, "simulate", *options, status=1)

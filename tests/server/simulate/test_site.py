@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from sqlalchemy import Connection, Engine
 from tests import make
+from tests.make import output_of
 
 from jobsight_server.cli import main
-from jobsight_server.queries.site_machines import site_machines
-from jobsight_server.storage.clusters import Part
+from jobsight_server.queries.site_trace import assumed_size
 
 DAY_S = 86_400.0
 GIB = 2.0**30
@@ -42,17 +43,12 @@ def test_waits_of_a_site_worked_out_by_hand(
 ) -> None:
     with engine.begin() as connection:
         site(connection)
-        machines = site_machines(connection, Part())
-    assert [machine.name for machine in machines] == ["alpha fat", "alpha one+two"]
-    assert [machine.nodes.processors.tolist() for machine in machines] == [[4.0], [6.0]]
     found = make.json_of(main, capsys, "simulate", database_url, "--plot", tmp_path / "plots")
     assert (tmp_path / "plots" / "waiting.svg").read_text().count("both by Jobsight") == 2
-    assert [(of["name"], of["memory_bytes"]) for of in found["machines"]] == [
-        ("alpha fat", 8 * GIB), ("alpha one+two", None),
-    ]  # fmt: skip
-    assert found["assumed"] == {
-        "request no run time: EASY takes the machine's longest": 70, "request no memory: none is reserved": 70,
-    }  # fmt: skip
+    sizes = {of["name"]: (of["nodes"], of["processors"], of["memory_bytes"]) for of in found["machines"]}
+    assert sizes == {"alpha fat": (1, 4, 8 * GIB), "alpha one+two": (1, 6, None)}
+    longest = "request no run time: EASY takes the machine's longest"
+    assert found["assumed"] == {longest: 70, "request no memory: none is reserved": 70}
     rules: dict[str, Any] = found["rules"]
     # Of five jobs a day one waited an hour; by request, the third fits into a's memory when the first two end.
     assert rules["recorded"]["mean_wait_s"] == pytest.approx([720.0, 720.0, 720.0])
@@ -72,34 +68,36 @@ def test_waits_of_a_site_worked_out_by_hand(
 def test_the_page_and_a_trace(engine: Engine, database_url: str, tmp_path: Path, capsys: Any) -> None:
     with engine.begin() as connection:
         site(connection)
-    assert main(["simulate", database_url]) == 0
-    shown = capsys.readouterr().out
+    shown = output_of(main, capsys, "simulate", database_url)
     assert max(map(len, shown.splitlines())) <= 80
     words = " ".join(shown.split())
     assert "Queues with + share nodes and are replayed as one machine" in words
-    assert "The replay as requested explains the record: mean wait 0.10 h in the replay, 0.20 h in the record" in words
-    assert "Memory by Jobsight: jobs wait 100 % less (95 % sure). By the user's last two jobs: 97 % less" in words
-    assert main(["export", "jobs", str(tmp_path / "t.swf"), "--database", database_url]) == 0
-    capsys.readouterr()
+    verdict = "Memory: go by Jobsight. Compared with the replay as requested, jobs wait 100 % less with Jobsight"
+    assert f"{verdict} (95 % sure); 97 % less with the user's last two jobs (95 % sure)." in words
+    assert "Run times: keep the requests; no gain is certain." in words
+    trust = "The replay as requested explains the record: mean wait 360.0 seconds in the replay, 720.0 seconds in the"
+    assert words.index(verdict) < words.index(trust) < words.index("waiting, seconds")
+    assert "memory by last two 10.3 0.0 to 47.0 0.0 -97 -100 to -87" in words  # 0.003 hours
+    output_of(main, capsys, "export", "jobs", tmp_path / "t.swf", "--database", database_url)
     trace = make.json_of(main, capsys, "simulate", tmp_path / "t.swf", "--memory", "--classes", "9x4096M")
     assert trace["rules"]["recorded"]["mean_wait_s"] == pytest.approx([720.0, 720.0, 720.0])
-    assert trace["machines"] == [
-        {"name": "9x4096M", "nodes": 9, "processors": 9, "memory_bytes": 36 * GIB, "jobs": 175},
-    ]  # fmt: skip
+    assert [list(of.values()) for of in trace["machines"]] == [["9x4096M", 9, 9, 36 * GIB, 175, None]]
     few = make.json_of(main, capsys, "simulate", database_url, "--classes", "1x4096M")
     assert few["assumed"]["have more processors than their nodes: left out"] == 105
-    assert main(["simulate", database_url, "--plot", str(tmp_path / "t.swf")]) == 1
-    assert "t.swf is a file; name a directory" in capsys.readouterr().err
-    assert main(["simulate", database_url, "--classes", "4x"]) == 1
-    assert "--classes: node class '4x': give COUNTxMEMORYM" in capsys.readouterr().err
+    for options, message in (
+        (["--plot", str(tmp_path / "t.swf")], "t.swf is a file; name a directory"),
+        (["--classes", "4x"], "--classes: node class '4x': give COUNTxMEMORYM"),
+        (["--classes", "9x1M", "--processors", "9"], "--classes: it states the processors too; leave out --processors"),
+        (["--processors", "0"], "--processors: 0 is not from 1 to 10,000,000"),
+    ):
+        assert message in output_of(main, capsys, "simulate", database_url, *options, status=1)
 
 
 def test_a_replay_without_waits_shows_nothing(tmp_path: Path, capsys: Any) -> None:
     idle, log = f"sqlite:///{tmp_path / 'idle.db'}", Path(__file__).parents[3] / "examples" / "accounting" / "20261101"
     assert main(["import", "torque", str(log), "--cluster", "a", "--database", idle]) == 0
-    assert main(["simulate", idle]) == 0
-    words = " ".join(capsys.readouterr().out.split())
-    assert "Nothing shows whether the replay explains the record, as all jobs wait alike in one of them" in words
+    words = " ".join(output_of(main, capsys, "simulate", idle).split())
+    assert "Decide nothing by this page: all jobs wait alike in the record or the replay, which shows nothing" in words
     assert "Run times: no job waits in the replay" in words
 
 
@@ -113,3 +111,46 @@ def test_what_came_later_changes_nothing_before(engine: Engine, database_url: st
         connection.exec_driver_sql(f"UPDATE profiles SET value = 3 * value WHERE run_id > {22 * 5}")
     after = make.json_of(main, capsys, "simulate", database_url, "--until", "1970-02-01")
     assert after == before
+
+
+def test_a_short_record_begins_with_what_ran_and_waited_then(engine: Engine, database_url: str, capsys: Any) -> None:
+    """Two processors on unknown nodes; c was submitted an hour after the first end, and a ran for two hours more.
+
+    The record of d is wrong: it has three processors in use for three minutes of six hours.
+    """
+    hour, begin = 3600.0, 100 * DAY_S
+    times = {"a": (-30 * DAY_S, -hour, 3 * hour), "b": (-9 * DAY_S, -2 * hour, 0.0), "c": (hour, 6 * hour, 7 * hour)}
+    times["d"] = (-9 * DAY_S, 6.95 * hour, 7 * hour)
+    with engine.begin() as connection:
+        for name, (submitted, start, end) in times.items():
+            at = {"submitted": begin + submitted, "start": begin + start, "end": begin + end}
+            make.job(connection, name, processors=2 if name == "c" else 1, requested_walltime_s=5 * hour, **at)
+    found = make.json_of(main, capsys, "simulate", database_url)
+    assert (found["jobs"], found["weeks"]) == (1, 1)
+    size = {"processors": 2, "most": 3, "share_above": pytest.approx(0.05 / 6)}
+    assert [list(of.values()) for of in found["machines"]] == [["alpha", None, 2, None, 4, size]]
+    waits = {name: row["mean_wait_s"] for name, row in found["rules"].items()}
+    assert waits["recorded"] == [5 * hour, None, None]
+    assert waits["as requested"] == [2 * hour, None, None]
+    words = " ".join(output_of(main, capsys, "simulate", database_url).split())
+    assert "as requested 2.00 2.00" in words
+    assert "alpha unknown 2 unknown 4" in words
+    assert (
+        "3 jobs were submitted before the days shown: they run or wait at their beginning, and are not counted."
+        in words
+    )
+    assert "Assumed are 2 processors: more were in use for 0.8 % of the time, 3 at most." in words
+    stated = make.json_of(main, capsys, "simulate", database_url, "--processors", "3")
+    of_three, wait = stated["machines"][0], stated["rules"]["as requested"]["mean_wait_s"][0]
+    assert (of_three["processors"], of_three["assumed_size"], wait) == (3, None, 0.0)  # c runs beside a
+    assert "The record has fewer than 4 weeks. That is too few for intervals" in words
+
+
+def test_the_size_of_a_machine_of_unknown_nodes() -> None:
+    """Ten processors for 1000 s, and ten more for the last 9 s or 11 s, of records that are not exact."""
+    for overlap, expected in ((9.0, (10, 20, 0.009)), (11.0, (20, 20, 0.0))):
+        start, end = np.array([0.0, 1000.0 - overlap]), np.array([1000.0, 1000.0])
+        assert assumed_size(start, end, np.full(2, 10.0)) == pytest.approx(expected)
+    # The widest job fits, however short; idle time is not counted.
+    start = np.array([0.0, 5e6])
+    assert assumed_size(start, start + np.array([1000.0, 1.0]), np.array([10.0, 15.0])) == (15, 15, 0.0)

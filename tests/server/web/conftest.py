@@ -19,7 +19,8 @@ from tests import make
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.serve.app import create_app
-from jobsight_server.settings import SETTINGS, Settings, load_settings
+from jobsight_server.settings.declared import Settings
+from jobsight_server.settings.load import SETTINGS, load_settings
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import add_event_counts, count_all
@@ -57,6 +58,10 @@ class Served:
         if role is not None:
             client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {self.tokens[role]}"
         return client
+
+    def app_with(self, settings: Settings) -> Flask:
+        """The application with other settings, over the same database and clock."""
+        return create_app(settings, self.app.extensions["jobsight"].read_engine, self.engine, self.clock)
 
     def person(self) -> FlaskClient:
         """An administrator's browser."""
@@ -165,9 +170,7 @@ def fill(connection: Connection) -> None:
                 else:
                     row |= {"value": value, "source": "samples", "attribution": "exclusive"}
                 connection.execute(insert(schema.profiles).values(row))
-    run = add_job(connection, "alpha", "77.server", "ada", NOW - 100, end=None)
-    connection.execute(insert(schema.job_nodes).values(run_id=run, node="n1.example.org", processors=4))
-    connection.execute(insert(schema.job_nodes).values(run_id=run, node="n9", processors=4))
+    add_job(connection, "alpha", "77.server", "ada", NOW - 100, end=None, on={"n1.example.org": 4, "n9": 4})
     add_job(connection, "alpha", "<img src=x>/../1[2]", HOSTILE, NOW - 50)
     refused = {"received_at": NOW, "node": HOSTILE, "reason": "not JSON", "bytes": 3, "body": b"\xff\x00\x01"}
     connection.execute(insert(schema.quarantine).values(refused))
@@ -179,9 +182,9 @@ def fill(connection: Connection) -> None:
     add_event_counts(connection, counts)
 
 
-def add_job(connection: Connection, cluster: str, job_id: str, user: str, start: float, end: float | None = NOW) -> int:
-    row = {"cluster": cluster, "user": user, "start": start, "end": end, "processors": 4, "recorded_at": NOW}
-    number = make.job(connection, job_id, **row)
+def add_job(connection: Connection, cluster: str, job_id: str, user: str, start: float, **more: Any) -> int:
+    row = {"cluster": cluster, "user": user, "start": start, "end": NOW, "processors": 4, "recorded_at": NOW}
+    number = make.job(connection, job_id, **row | more)
     count_all(connection)
     return number
 

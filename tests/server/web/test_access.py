@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import text
+from tests import make
 
 from jobsight_server.serve.app import ROUTES
 
@@ -72,8 +73,7 @@ def test_errors_are_json_with_a_reason(served: Any) -> None:
 
 
 def test_a_fault_of_ours_is_json_too_and_tells_nothing(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    with served.engine.begin() as connection:
-        connection.execute(text("UPDATE nodes SET agent = 'not JSON'"))
+    make.execute(served.engine, "UPDATE nodes SET agent = 'not JSON'")
     answer = served.client("admin").get("/api/v1/nodes")
     assert answer.status_code == 500
     assert set(answer.json) == {"error"}

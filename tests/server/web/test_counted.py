@@ -36,9 +36,7 @@ def test_numbers_lead_to_what_they_count(served: Served, path: str, at_least: in
     with served.engine.begin() as connection:
         connection.execute(schema.jobs.update().where(schema.jobs.c.state == "ended").values(account="physics"))
         connection.execute(schema.jobs.update().where(schema.jobs.c.user == "ada").values(account="bio", queue="long"))
-        waiting = add_job(connection, "alpha", "5", "ada", NOW - 500)
-        connection.execute(schema.jobs.update().where(schema.jobs.c.id == waiting).values(profiled=False))
-        connection.execute(insert(schema.job_nodes).values(run_id=waiting, node="n1", processors=1))
+        add_job(connection, "alpha", "5", "ada", NOW - 500, profiled=False, on={"n1": 1})
         ended = connection.scalars(select(schema.jobs.c.id).where(schema.jobs.c.profiled)).all()
         cpu = [{"run_id": run, "metric": "cpu", "learn_seq": 100 + run, "value": 0.5} for run in ended]
         connection.execute(insert(schema.profiles), cpu)

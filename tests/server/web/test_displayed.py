@@ -7,6 +7,7 @@ import re
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, text
+from tests import make
 
 from jobsight_server.web.kit.units import FORMATS
 
@@ -69,14 +70,15 @@ SHOWN: list[tuple[str, str, str, str]] = [
     ("/now", "running", "text bytes seconds bytes text count count", RUNNING),
     *(("/waste", place, "percent hours hours", f"SELECT 1 - {used} / ({held}), {held} - {used}, {held} {USED} 30")
       for place, (held, used) in (("memory", MEMORY), ("processors", BUSY), ("runtime", LIMITS))),
-    *((f"/waste?by={asked}", "rows", "text hours percent hours percent hours percent count text",
+    *((f"/waste?limit=25&by={asked}", "rows", "text hours percent hours percent hours percent count text",
        f"SELECT {by}, {LEFT}, count(*), cluster {USED} {days} GROUP BY 1, cluster") for asked, by, days in WASTE),
     ("/brought", "weeks", "text count count", f"SELECT {WEEK}, count(*), count(DISTINCT j.user) {USED} 53 GROUP BY 1"),
     *((f"/trust?metric=memory{asked}", "rows", SHARES, f"SELECT j.user, {TRUST} {days} GROUP BY 1")
       for asked, days in (("", 32), ("&range=90d", 60), ("&since=2023-11-22&until=2023-12-05", DAYS_OF_TRUST))),
     ("/trust?by=cluster", "rows", SHARES, f"SELECT cluster || ' Memory', {TRUST} 32 GROUP BY 1"),
     ("/users", "users", "text text count", 'SELECT "user", cluster, count(*) FROM jobs GROUP BY 1, 2'),
-    ("/network", "applications", "text count hours", f"SELECT 'of ' || user, count(*), {BUSY[0]} {USED} 29 GROUP BY 1"),
+    ("/network?limit=25", "applications", "text count hours",
+     f"SELECT 'of ' || user, count(*), {BUSY[0]} {USED} 29 GROUP BY 1"),
     ("/nodes", "nodes", "text count bytes", "SELECT name, cpus, memory_total_bytes FROM nodes"),
     ("/nodes", "reasons", "text count", "SELECT label, value FROM event_counts WHERE name LIKE '%rejected%'"),
     ("/node?cluster=alpha&name=n1", "runs", "text text count", OF_N1),
@@ -101,8 +103,7 @@ def lines(page: str, place: str) -> list[str]:
 def test_displayed_numbers_are_those_of_sql(planted: FlaskClient, engine: Engine, path: str) -> None:
     page = planted.get(path).text
     for place, names, query in (each[1:] for each in SHOWN if each[0] == path):
-        with engine.connect() as connection:
-            rows = connection.execute(text(query.replace(":", "\\:"))).all()
+        rows = make.rows(engine, text(query.replace(":", "\\:")))
         assert rows, query
         for row in rows:
             shown = [FORMATS[name](value) for name, value in zip(names.split(), row, strict=True)]

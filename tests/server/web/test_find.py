@@ -8,7 +8,7 @@ from tests import make
 from tests.server.savings.runs import ended, learn, write
 
 from jobsight_server.serve.app import create_app
-from jobsight_server.settings import load_settings
+from jobsight_server.settings.load import load_settings
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

@@ -7,6 +7,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from tests import make
+from tests.make import output_of
 
 from jobsight_server.cli import main
 
@@ -33,9 +35,7 @@ def site(served: Any) -> Any:
 
 def predictions(served: Any, **question: Any) -> list[Any]:
     asked = {"questions": [{"cluster": "gamma", **question}]}
-    answer = served.client("scheduler").post("/api/v1/predictions", json=asked)
-    assert answer.status_code == 200, answer.text
-    return answer.json["predictions"]  # type: ignore[no-any-return]
+    return make.answered(served.client("scheduler").post("/api/v1/predictions", json=asked))["predictions"]  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("more", [{}, {"application": "solve", "processors": 4}])
@@ -107,5 +107,4 @@ def test_commands_say_what_gpus_were_used(site: Any, capsys: pytest.CaptureFixtu
     shown = capsys.readouterr().out
     assert "GPU memory" in shown
     assert "GPU memory: from 8 jobs of this user" in " ".join(shown.split())
-    assert main(["predict", "--cluster", "gamma", "--user", "joe", "--database", url]) == 0
-    assert "GPU" not in capsys.readouterr().out
+    assert "GPU" not in output_of(main, capsys, "predict", "--cluster", "gamma", "--user", "joe", "--database", url)

@@ -10,10 +10,11 @@ import pytest
 from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine, text
+from tests import make
 
 from jobsight_server.accounting.last_read import LastRead
 from jobsight_server.serve.app import create_app
-from jobsight_server.settings import AccountingSource, Settings
+from jobsight_server.settings.declared import AccountingSource, Settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.event_counts import add_event_counts
 
@@ -77,8 +78,7 @@ def test_accuracy_is_that_of_the_last_jobs(served: Any) -> None:
 
 @pytest.mark.storage
 def test_ready_knows_a_database_of_another_version(served: Any) -> None:
-    with served.engine.begin() as connection:
-        connection.execute(text("UPDATE alembic_version SET version_num = '0000'"))
+    make.execute(served.engine, "UPDATE alembic_version SET version_num = '0000'")
     answer = served.client().get("/ready")
     assert answer.status_code == 503
     assert answer.json["reason"] == "the database schema version does not match this program"

@@ -10,6 +10,7 @@ from flask.testing import FlaskClient
 from msgspec.structs import replace
 from sqlalchemy import Engine, insert, text
 from tests import make
+from tests.make import not_none
 
 from jobsight_server.advice.recommendation import JobRequest, Recommendation
 from jobsight_server.advice.words import lines_to_ask
@@ -39,7 +40,9 @@ def plant(engine: Engine, state: str = "ended") -> None:
         [0, 0, 0, 0, 0],
     )
     with engine.begin() as connection:
-        run_id = make.job(connection, on={"n1": 2, "n2": 2}, **run, **requests, **end)
+        used = {"value": 384.0 * MIB, "forecast": 256.0 * MIB, "bound": 320.0 * MIB, "attribution": "cgroup"}
+        profiled = {"memory": used} if state == "ended" else {}
+        make.job(connection, on={"n1": 2, "n2": 2}, used=profiled, **run, **requests, **end)
         times = {"first_time": 990.0, "last_time": 1050.0, "received_at": 1050.0}
         node_id = make.node(connection, cluster="c", cpus=16, **times)
         rows = [(float(time), 0, 0, 0.0, 20 * GIB, 0.0) for time in range(990, 1060, 10)]
@@ -49,11 +52,6 @@ def plant(engine: Engine, state: str = "ended") -> None:
                 node_id=node_id, job_id="1", first_time=1000.0, last_time=2000.0, samples=5, readings=dump_columns(own)
             )
         )
-        profile = {"metric": "memory", "value": 384.0 * MIB, "forecast": 256.0 * MIB, "bound": 320.0 * MIB}
-        if state == "ended":
-            connection.execute(
-                insert(schema.profiles).values(run_id=run_id, **profile, attribution="cgroup", learn_seq=1)
-            )
 
 
 def test_a_job_has_its_own_readings_and_not_those_of_its_node(client: FlaskClient, sqlite_engine: Engine) -> None:
@@ -102,8 +100,7 @@ def test_the_page_compares_request_reservation_forecast_and_use(client: FlaskCli
     plant(sqlite_engine)
     page = client.get("/job?cluster=c&name=1").text
     table = page.partition("<h2>Requested, allocated, used, recommended</h2>")[2]
-    memory = re.search(r'<tr><th scope="row">Memory</th>.*?</tr>', table, re.DOTALL)
-    assert memory is not None
+    memory = not_none(re.search(r'<tr><th scope="row">Memory</th>.*?</tr>', table, re.DOTALL))
     # 4 processors: 1.5 GiB used, 1 forecast, 1.25 reserved, 4 requested.
     cells = [
         re.sub(r"<[^>]+>", "", cell).strip() for cell in re.findall(r'<td class="num.*?</td>', memory[0], re.DOTALL)

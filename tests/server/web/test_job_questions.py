@@ -12,7 +12,6 @@ from tests import make
 
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.storage import schema
-from jobsight_server.storage.event_counts import read_event_counts
 
 URL = "/api/v1/predictions"
 OUTCOMES = "/api/v1/outcomes"
@@ -39,9 +38,7 @@ def value_of(i: int) -> float:
 
 def ask(served: Any, **arguments: Any) -> Any:
     query = {"cluster": "gamma", "user": "eve", "metric": "memory", **arguments}
-    answer = served.client("scheduler").get(URL, query_string=query)
-    assert answer.status_code == 200, answer.text
-    [found] = answer.json["predictions"]
+    [found] = make.answered(served.client("scheduler").get(URL, query_string=query))["predictions"]
     return found
 
 
@@ -101,9 +98,7 @@ def test_a_model_of_another_version_answers_with_a_reason(two_applications: Any)
             plain = zlib.decompress(row.state) if row.state[:1] == b"x" else row.state
             begin, shape, rest = plain.partition(msgspec.msgpack.encode("shape"))
             state = begin + shape + (b"\0" + rest[1:] if shape else b"")  # of version 0
-            connection.execute(
-                update(schema.model_state).where(schema.model_state.c.key == row.key).values(state=state)
-            )
+            connection.execute(update(schema.model_state).where(schema.model_state.c.id == row.id).values(state=state))
     answer = ask(two_applications, **BIG)
     assert answer["value"] is None
     assert "being retrained" in answer["reason"]
@@ -128,8 +123,7 @@ def test_a_bound_is_above_what_ran_out(two_applications: Any) -> None:
     assert ask(two_applications, **SMALL)["bound"] == other["bound"] < 3e9
     report(two_applications, value=1e9)
     assert ask(two_applications, **BIG)["bound"] > 3e9
-    with two_applications.engine.connect() as connection:
-        assert read_event_counts(connection)["reservations_ran_out", "memory"] == 2
+    assert make.counts(two_applications.engine)["reservations_ran_out", "memory"] == 2
 
 
 @pytest.mark.storage
@@ -139,8 +133,7 @@ def test_a_report_that_names_its_job_counts_once(two_applications: Any) -> None:
     again = report(two_applications, job_id="e1").json
     assert (first.json["status"], again["status"]) == ("stored", "duplicate")
     assert again["prediction"] == first.json["prediction"]
-    with two_applications.engine.connect() as connection:
-        assert read_event_counts(connection)["reservations_ran_out", "memory"] == 1
+    assert make.counts(two_applications.engine)["reservations_ran_out", "memory"] == 1
     assert report(two_applications, job_id="").status_code == 400
     assert report(two_applications, job_id="x" * 300).status_code == 400
 

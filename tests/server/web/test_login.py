@@ -6,10 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from tests import make
 
 from jobsight_server.auth.sessions import create_login
-from jobsight_server.serve.app import create_app
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
@@ -66,8 +65,7 @@ def test_the_cookie_is_for_this_site_and_no_script(served: Any) -> None:
 
 
 def test_behind_tls_the_cookie_is_secure(served: Any, serve: Any) -> None:
-    site = served.app.extensions["jobsight"]
-    app = create_app(serve(cookie_secure=True), site.read_engine, served.engine, served.clock)
+    app = served.app_with(serve(cookie_secure=True))
     assert "Secure" in press(app.test_client(), link(served)).headers["Set-Cookie"]
 
 
@@ -86,8 +84,7 @@ def test_a_session_expires_and_ends_with_its_token(served: Any) -> None:
     client.post("/login", data={"token": served.tokens["admin"]})
     served.clock.now += 12 * 3600 - 1
     assert client.get("/").status_code == 200
-    with served.engine.begin() as connection:
-        connection.execute(text("UPDATE tokens SET revoked = 1 WHERE role = 'admin'"))
+    make.execute(served.engine, "UPDATE tokens SET revoked = 1 WHERE role = 'admin'")
     assert client.get("/").status_code == 303
     other = served.client()
     press(other, link(served))
@@ -142,9 +139,7 @@ def test_a_right_secret_logs_in_however_many_were_wrong(served: Any) -> None:
 
 @pytest.fixture
 def behind_proxies(served: Any, serve: Any) -> Any:
-    site = served.app.extensions["jobsight"]
-    trusted = serve(trusted_proxies="127.0.0.1 10.1.0.0/16")
-    return create_app(trusted, site.read_engine, served.engine, served.clock).test_client()
+    return served.app_with(serve(trusted_proxies="127.0.0.1 10.1.0.0/16")).test_client()
 
 
 def test_behind_a_trusted_proxy_each_client_is_counted_by_itself(behind_proxies: Any) -> None:

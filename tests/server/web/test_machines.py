@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import pytest
 from sqlalchemy import insert
 from tests import make
+from tests.make import not_none
 
 from jobsight_predictor.reliability.sessions import Presence
 from jobsight_server.forecasts.rounds import rebuild
@@ -37,9 +38,7 @@ def store(served: Served, *rows: MachineRow) -> None:
 
 
 def ask(served: Served, **query: Any) -> Any:
-    answer = served.client("scheduler").get(f"/api/v1/resources/rank?{urlencode(query, doseq=True)}")
-    assert answer.status_code == 200, answer.get_data(as_text=True)
-    return answer.get_json()
+    return make.answered(served.client("scheduler").get(f"/api/v1/resources/rank?{urlencode(query, doseq=True)}"))
 
 
 def names(found: Any) -> list[str]:
@@ -56,8 +55,7 @@ def test_the_answer_says_why(served: Served) -> None:
             values = {"machine_id": row.id, "start": start, "end": end, "ending": ending}
             connection.execute(insert(ranking_tables.machine_sessions).values(values))
         known = MachineRanker().reliability(connection, ("alpha", "n1"), HOUR_S, NOW)
-    assert known is not None
-    assert [(one.end, one.ending) for one in known.history] == [
+    assert [(one.end, one.ending) for one in not_none(known).history] == [
         (NOW - 8e5, "shutdown"),
         (NOW - 8e4, "owner"),
         (None, None),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,11 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
+from tests import make
 from tests.held import over_capacity
 
 from jobsight_server.forecasts import AnswerReader, forecast_config
-from jobsight_server.serve.app import create_app
-from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.systems.matching.periodic import MatchingRounds
 from jobsight_server.systems.matching.service import Matcher
 from jobsight_server.systems.matching.settings import MatchingSettings
@@ -52,9 +52,7 @@ def admin(served: Any) -> Any:
 
 
 def post(client: Any, *jobs: dict[str, Any], path: str = "matches", **more: Any) -> Any:
-    answer = client.post(f"{API}/{path}", json={"jobs": list(jobs), **more})
-    assert answer.status_code == 200, answer.text
-    return answer.json
+    return make.answered(client.post(f"{API}/{path}", json={"jobs": list(jobs), **more}))
 
 
 @pytest.mark.storage
@@ -94,8 +92,7 @@ def test_holds_end_at_the_duration_and_can_be_renewed(served: Any, admin: Any) -
     assert admin.put(f"{API}/matches/{second}", json={"duration_s": 50}).status_code == 409
     with served.engine.begin() as connection:
         expire_matches(connection, served.clock.now, begin_change(connection).version)
-    with served.engine.connect() as connection:
-        assert read_event_counts(connection)["matches_ended", "expired"] == 1
+    assert make.counts(served.engine)["matches_ended", "expired"] == 1
     listed = admin.get(f"{API}/matches?state=expired").json
     assert [entry["id"] for entry in listed["matches"]] == [second]
     assert (listed["held"], listed["queued"]) == (2, 0)
@@ -289,15 +286,12 @@ def test_whatever_happens_no_capacity_is_exceeded_and_gangs_are_whole(served: An
         assert over_capacity(served.engine, served.clock.now) == []
 
 
-def rounds_of(served: Any, **config: Any) -> MatchingRounds:
-    """The background's rounds, over the same database and clock."""
+def rounds_of(served: Any, clock: Callable[[], float] | None = None, **config: Any) -> MatchingRounds:
+    """The background's rounds, over the same database and clock; ``clock``: another one of the matcher."""
     here = served.app.extensions["jobsight"]
     answers = AnswerReader(here.read_engine, forecast_config(here.settings))
-    return MatchingRounds(
-        Matcher(here.read_engine, served.engine, MatchingSettings(**config), answers, served.clock),
-        served.engine,
-        served.clock,
-    )
+    matcher = Matcher(here.read_engine, served.engine, MatchingSettings(**config), answers, clock or served.clock)
+    return MatchingRounds(matcher, served.engine, served.clock)
 
 
 @pytest.mark.storage
@@ -325,10 +319,7 @@ def test_rounds_start_by_number_or_by_age(served: Any, admin: Any) -> None:
 
 
 def test_the_queue_is_bounded(admin: Any, served: Any, serve: Any) -> None:
-    here = served.app.extensions["jobsight"]
-    small = create_app(
-        serve(sections={"matching": {"queued_at_most": 2}}), here.read_engine, served.engine, served.clock
-    ).test_client()
+    small = served.app_with(serve(sections={"matching": {"queued_at_most": 2}})).test_client()
     small.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {served.tokens['scheduler']}"
     post(small, job("a"), job("b"), path="matches/queue")
     full = small.post(f"{API}/matches/queue", json={"jobs": [job("c")]})
@@ -371,8 +362,6 @@ def test_a_queued_submission_with_a_key_is_queued_once(served: Any, admin: Any) 
 
 
 def test_a_round_that_fails_is_counted_and_the_next_one_matches(served: Any, admin: Any) -> None:
-    here = served.app.extensions["jobsight"]
-    answers = AnswerReader(here.read_engine, forecast_config(here.settings))
     is_broken = True
 
     def clock() -> float:
@@ -380,12 +369,10 @@ def test_a_round_that_fails_is_counted_and_the_next_one_matches(served: Any, adm
             raise MemoryError
         return served.clock()
 
-    matcher = Matcher(here.read_engine, served.engine, MatchingSettings(round_jobs=1), answers, clock)
-    rounds = MatchingRounds(matcher, served.engine, served.clock)
+    rounds = rounds_of(served, clock, round_jobs=1)
     post(admin, job("a", 4), path="matches/queue")
     assert rounds.run_if_due() is None
-    with served.engine.connect() as connection:
-        assert read_event_counts(connection)["match_rungs_failed", "round"] == 1
+    assert make.counts(served.engine)["match_rungs_failed", "round"] == 1
     is_broken = False
     served.clock.now += 1
     assert rounds.run_if_due() == 1

@@ -69,6 +69,9 @@ def test_the_start_page_of_a_user_says_what_was_killed_and_what_to_paste(kim: An
     assert (found["clusters"], found["killed_jobs"]) == (["delta", "gamma"], 3)
     killed = {(of["last"]["job_id"], of["jobs"], of["last"]["failure"]) for of in found["killed"]}
     assert killed == {("oom2", 2, "memory"), ("late", 1, "time")}
+    here = kim.client("scheduler").get("/api/v1/user/jobs?user=kim&cluster=delta").json
+    assert (here["clusters"], here["killed_jobs"], len(here["waste"])) == (["delta"], 1, 1)
+    assert [here[name]["total"] for name in ("running", "waiting", "jobs")] == [0, 0, 1]
     of_job = kim.client("scheduler").get("/api/v1/job?name=oom2").json["runs"][0]
     advised = next(of for of in found["killed"] if of["last"]["job_id"] == "oom2")
     assert [advised[name] for name in ("advice", "ask_lines")] == [of_job[name] for name in ("advice", "ask_lines")]

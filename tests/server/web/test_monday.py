@@ -18,7 +18,7 @@ from jobsight_server.queries.monday import MUTED_DAYS_AT_MOST, SHOWN
 from jobsight_server.storage import schema
 from jobsight_server.systems.ranking.periodic import update_machines
 
-from .planted import DAY_S, GIB, NOW
+from .planted import BROKEN_ON, DAY_S, GIB, NOW
 
 MIB = 2.0**20
 
@@ -49,6 +49,13 @@ def test_findings_are_there_with_its_evidence_and_can_be_muted(planted: FlaskCli
     # An hour a day of 4 processors, a tenth of them busy, on nodes of 10.
     assert found["idle processors"]["node_hours"] == pytest.approx(7 * 4 * 0.9 / 10)
     assert found["gain alpha"]["evidence"][0]["name"] == "memo"
+    assert found["gain alpha"]["action"].endswith(
+        "begin with a tenth of the users; the gain above is of all these users."
+    )
+    broke = found["broke alpha memory"]
+    assert (broke["text"], broke["evidence"][0]["text"].startswith(f"since {BROKEN_ON}: accuracy 0.5")) == (
+        "Forecasts of memory on alpha are worse for kim.", True
+    )  # fmt: skip
     costs = [each["node_hours"] for each in found.values()]
     known = [cost for cost in costs if cost is not None]
     assert (costs[: len(known)], known) == (known, sorted(known, reverse=True))
@@ -91,12 +98,14 @@ def test_an_application_that_changed_is_found_since_its_day() -> None:
 
     change = changed_applications(runs(changes), NOW)["sweep"]
     assert change.text.startswith("since 7 Jan: memory 49")
-    assert change.text.endswith(" to 947 MiB")
+    assert " to 947 MiB; " in change.text
     assert change.before_jobs + change.since_jobs == 60
     assert change.since_jobs == sum(run.end is not None and run.end >= day * DAY_S for run in runs(changes))
     assert (sum(change.histogram.before), sum(change.histogram.since)) == (change.before_jobs, change.since_jobs)
     weeks = (NOW / DAY_S - day) / 7
-    assert change.gib_hours_a_week == pytest.approx(change.since_jobs * 2.0 / weeks)
+    since = [run.memory_bytes or 0.0 for run in runs(changes)[: change.since_jobs]]
+    assert change.unused_gib_hours_a_week == pytest.approx(sum(2.0 - used / GIB for used in since) / weeks)
+    assert change.text.endswith(f"; {change.unused_gib_hours_a_week:,.0f} GiB-hours a week unused")
     assert changed_applications(runs(changes, at_once=15), NOW) == {}, "three bursts are no evidence"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, insert, update
+from sqlalchemy import delete, update
 from tests import make
 
 from jobsight_server.storage import schema
@@ -18,9 +18,7 @@ pytestmark = pytest.mark.storage
 
 
 def ask(served: Served, query: str = "") -> Any:
-    answer = served.client("scheduler").get(f"/api/v1/nodes{query}")
-    assert answer.status_code == 200, answer.get_data(as_text=True)
-    return answer.get_json()
+    return make.answered(served.client("scheduler").get(f"/api/v1/nodes{query}"))
 
 
 def page(served: Served, path: str) -> str:
@@ -62,8 +60,7 @@ def test_a_node_that_only_the_log_names_has_a_page_with_its_jobs(served: Served)
 
 def test_a_full_host_name_of_the_log_leads_to_the_node_of_the_agent(served: Served) -> None:
     with served.engine.begin() as connection:
-        run = add_job(connection, "alpha", "8", "ada", NOW - 60)
-        connection.execute(insert(schema.job_nodes).values(run_id=run, node="n1.old.example", processors=1))
+        add_job(connection, "alpha", "8", "ada", NOW - 60, on={"n1.old.example": 1})
     for host, jobs in (("n1.example.org", ["77.server"]), ("n1.old.example", ["8"])):
         assert f'href="/node?cluster=alpha&amp;name={host}"' in page(served, f"/job?cluster=alpha&name={jobs[0]}")
         detail = served.client("scheduler").get(f"/api/v1/node?name={host}&cluster=alpha").get_json()
@@ -75,8 +72,7 @@ def test_a_site_without_agents_lists_its_nodes_and_says_so(served: Served) -> No
     with served.engine.begin() as connection:
         for table in (schema.readings, schema.nodes):
             connection.execute(delete(table))
-        run = add_job(connection, "beta", "8", "ada", NOW - 60)
-        connection.execute(insert(schema.job_nodes).values(run_id=run, node="old", processors=1))
+        add_job(connection, "beta", "8", "ada", NOW - 60, on={"old": 1})
     store(served, machine("old", 5.0, cluster="beta"))
     found = ask(served)
     names = [(node["cluster"], node["name"], node["jobs"]) for node in found["nodes"]]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import Engine, insert, text
+from sqlalchemy import Engine, insert
 from tests import make
 
 from jobsight_server.storage import schema
@@ -17,9 +17,7 @@ from .planted import NOW
 
 
 def ask(planted: FlaskClient, **query: Any) -> Any:
-    answer = planted.get("/api/v1/now", query_string=query)
-    assert answer.status_code == 200, answer.text
-    return answer.get_json()
+    return make.answered(planted.get("/api/v1/now", query_string=query))
 
 
 def test_the_map_shows_what_nodes_do(planted: FlaskClient) -> None:
@@ -61,5 +59,4 @@ def test_whether_the_server_keeps_up(planted: FlaskClient, engine: Engine) -> No
     assert server["growth_bytes_day"] == pytest.approx((server["database_bytes"] - size + 10**6) * 48)
     record_state(engine, NOW)
     record_state(engine, NOW + KEPT_S + 1)
-    with engine.connect() as connection:
-        assert connection.execute(text("SELECT time, waiting FROM server_states")).all() == [(NOW + KEPT_S + 1, 30)]
+    assert make.rows(engine, "SELECT time, waiting FROM server_states") == [(NOW + KEPT_S + 1, 30)]

@@ -13,7 +13,6 @@ from flask.testing import FlaskClient
 from sqlalchemy import select
 from tests import make
 
-from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.systems.offers import tables as offers_tables
 from jobsight_server.systems.offers.outcome import follow_jobs
 from jobsight_server.systems.offers.stored import STANDING, expire_all, nodes_of
@@ -58,8 +57,7 @@ def add_history(served: Any, user: str, ratios: list[float]) -> None:
 
 
 def standing(served: Any) -> list[Any]:
-    with served.engine.connect() as connection:
-        return list(connection.execute(select(offers_tables.offers).where(offers_tables.offers.c.state.in_(STANDING))))
+    return [row for row in _all(served) if row.state in STANDING]
 
 
 def assert_nothing_is_sold_twice(rows: list[Any]) -> None:
@@ -75,11 +73,9 @@ def assert_nothing_is_sold_twice(rows: list[Any]) -> None:
 
 def test_an_offer_from_question_to_end(restarted: Any, served: Any) -> None:
     post = restarted(**CONSERVATIVE)
-    answer = post(OFFERS, **place(application="cfd_17", queue="batch"))
-    assert answer.status_code == 200, answer.text
-    offer = answer.json["offer"]
-    assert answer.json["accepted"] is True
-    assert answer.json["reason"] is None
+    answer = make.answered(post(OFFERS, **place(application="cfd_17", queue="batch")))
+    offer = answer["offer"]
+    assert (answer["accepted"], answer["reason"]) == (True, None)
     assert (offer["id"], offer["state"], offer["user"], offer["application"]) == (1, "offered", "ada", "cfd")
     assert offer["places"] == [[0, 1]]
     assert (offer["earliest_start"], offer["latest_start"], offer["latest_end"]) == (NOW, NOW, NOW + 2 * HOUR)
@@ -131,8 +127,7 @@ def test_unconfirmed_offers_expire(restarted: Any, served: Any) -> None:
 
 
 def _all(served: Any) -> list[Any]:
-    with served.engine.connect() as connection:
-        return list(connection.execute(select(offers_tables.offers).order_by(offers_tables.offers.c.id)))
+    return list(make.rows(served.engine, select(offers_tables.offers).order_by(offers_tables.offers.c.id)))
 
 
 def test_a_cancelled_place_is_free_and_a_smaller_cluster_sells_what_it_has(restarted: Any) -> None:
@@ -161,11 +156,10 @@ def test_nothing_is_sold_twice_when_many_ask_at_once(restarted: Any, served: Any
         release = NOW + rng.choice([0, 0, 1, 3]) * HOUR
         job = place(user=rng.choice(["ada", "bob"]), nodes=rng.randint(1, 6), release=release)
         job |= {"walltime_s": rng.choice([1800, 3600, 7200]), "deadline": release + rng.choice([1, 2, 6]) * HOUR}
-        answer = post(OFFERS, **job)
-        assert answer.status_code == 200, answer.text
-        if not answer.json["accepted"]:
+        answer = make.answered(post(OFFERS, **job))
+        if not answer["accepted"]:
             return 0
-        offer = answer.json["offer"]
+        offer = answer["offer"]
         if strategy != "conservative":
             assert 1 - offer["p_executable"] < 0.4
         if rng.random() < 0.5:
@@ -298,8 +292,7 @@ def test_what_was_offered_and_rejected_is_counted(restarted: Any, served: Any) -
     post(OFFERS, **place(nodes=4))
     post(OFFERS, **place(nodes=5))
     post(OFFERS, **place(nodes=4, deadline=NOW + 3 * HOUR))
-    with served.engine.connect() as connection:
-        counts = read_event_counts(connection)
+    counts = make.counts(served.engine)
     assert counts["offer_outcomes", "offered"] == 1
     assert counts["offers_rejected", "wider than the machine"] == 1
     assert counts["offers_rejected", "no room before the deadline"] == 1

@@ -200,6 +200,5 @@ def test_a_forecast_that_moves_is_an_event_with_old_and_new_and_stands_on_the_pa
     now = forecasts(client, ["w1"])["runs"][0]["forecasts"]
     (answer,) = [one for one in now if one["metric"] == "runtime"]
     assert (answer["forecast"], answer["bound"]) == (moved["new_forecast"], moved["new_bound"])
-    with served.engine.begin() as connection:
-        connection.execute(delete(jobs).where(jobs.c.job_id == "w1"))
+    make.execute(served.engine, delete(jobs).where(jobs.c.job_id == "w1"))
     assert client.get("/api/v1/changes").json["changes"] == []

@@ -64,7 +64,6 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     waiting = {"job_id": "w1", "user": "ada", "submitted": 1.6e9, "processors": 4, "memory_bytes": "4gb"}
     yield "post", f"{api}/jobs", {"cluster": "alpha", "jobs": [waiting]}, 200
     yield "get", f"{api}/changes?since=3", None, 200
-    yield "get", f"{api}/adjustments?cluster=alpha", None, 200
     yield "get", f"{api}/nodes", None, 200
     yield "get", f"{api}/node?name=n1&since=2023-11-14T21:56:40Z", None, 200
     for noun, name in (("user", "group/bob"), ("job", "77.server"), ("node", "n1")):

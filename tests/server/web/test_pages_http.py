@@ -17,6 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, insert
 from tests import make
+from tests.make import not_none
 
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.queries.rejected import REJECTIONS
@@ -37,8 +38,7 @@ awkward = st.sampled_from(
 def test_an_empty_site_has_pages_and_their_json(client: FlaskClient, path: str) -> None:
     page = client.get(path)
     assert page.status_code == 200
-    link = re.search(r'<link rel="alternate" type="application/json" href="([^"]+)">', page.text)
-    assert link is not None
+    link = not_none(re.search(r'<link rel="alternate" type="application/json" href="([^"]+)">', page.text))
     assert isinstance(client.get(link[1].replace("&amp;", "&")).get_json(), dict)
     menu = re.findall(r">(\w+)</(?:a|summary)>", page.text.partition('aria-label="Pages"')[2].partition("</nav>")[0])
     assert menu == ["Monday", "Waste", "Brought", "Trust", "Users", "Jobs", "Now", "Nodes", "Network"], "no agents"
@@ -56,8 +56,7 @@ def test_an_unchanged_answer_is_not_sent_again(client: FlaskClient, sqlite_engin
     first = client.get("/api/v1/rejected")
     again = client.get("/api/v1/rejected", headers={"If-None-Match": first.headers["ETag"]})
     assert (again.status_code, again.data) == (304, b"")
-    with sqlite_engine.begin() as connection:
-        connection.execute(insert(schema.event_counts).values(name="batches_rejected", label="x", value=1))
+    make.execute(sqlite_engine, insert(schema.event_counts).values(name="batches_rejected", label="x", value=1))
     changed = client.get("/api/v1/rejected", headers={"If-None-Match": first.headers["ETag"]})
     assert changed.status_code == 200
 
@@ -73,8 +72,7 @@ def test_rejections_have_titles_and_examples_without_content(client: FlaskClient
         assert f'<th scope="row">{title}</th>' in page
     assert '<td class="num">kept by its agent</td>' in page
     assert "jobsight quarantine retry" not in page  # there is nothing to take in again
-    with sqlite_engine.begin() as connection:
-        connection.execute(insert(schema.quarantine).values(example | {"bytes": 3, "body": b"abc"}))
+    make.execute(sqlite_engine, insert(schema.quarantine).values(example | {"bytes": 3, "body": b"abc"}))
     assert "jobsight quarantine retry" in client.get("/nodes").text
 
 
@@ -112,8 +110,7 @@ def test_a_poll_of_a_thousand_nodes_gets_one_page(client: FlaskClient, sqlite_en
     text = client.get("/nodes?search=n0&sort=name&order=desc").text
     assert text.count("data-row=") == 50
     assert 'href="/nodes?page=2&amp;search=n0&amp;sort=name&amp;order=desc"' in text
-    poll = re.search(r'data-json="(/api/v1/nodes[^"]*)"', text)
-    assert poll is not None
+    poll = not_none(re.search(r'data-json="(/api/v1/nodes[^"]*)"', text))
     polled = client.get(html.unescape(poll[1]))
     assert [node["name"] for node in polled.get_json()["nodes"][:2]] == ["n0999", "n0998"]
     assert len(polled.data) < 30_000

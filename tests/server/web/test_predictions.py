@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
+from tests import make
 
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.serve.app import create_app
@@ -36,9 +37,7 @@ NAMES = [
 
 
 def ask(served: Any, **arguments: str) -> Any:
-    answer = served.client("scheduler").get(URL, query_string=arguments)
-    assert answer.status_code == 200, answer.text
-    return answer.json["predictions"]
+    return make.answered(served.client("scheduler").get(URL, query_string=arguments))["predictions"]
 
 
 def test_without_a_metric_all_are_answered_and_a_missing_one_says_why(served: Any) -> None:
@@ -217,8 +216,7 @@ def test_a_kept_connection_holds_no_old_snapshot(served: Any) -> None:
     if served.engine.dialect.name != "sqlite":
         pytest.skip("SQLite's write-ahead log")
     ask(served, cluster="alpha", user="ada", metric="bandwidth")
-    with served.engine.begin() as connection:
-        connection.execute(text("INSERT INTO event_counts VALUES ('x', '', 1)"))
+    make.execute(served.engine, "INSERT INTO event_counts VALUES ('x', '', 1)")
     raw = served.engine.raw_connection()
     busy, in_log, moved = raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     raw.close()

@@ -42,6 +42,7 @@ QUERIES: tuple[dict[str, str], ...] = (
     {"application": "cfd", "since": "2023-11-01", "until": "2023-11-14"},
     {"used_below": "50", "longer_than_s": "60", "profiled": "no"},
     {"cluster": "alpha", "sort": "end", "order": "desc"},
+    {"sort": "end", "order": "asc"},
     {"cluster": "alpha", "state": "ended", "used_below": "50"},
     *({name: value} for name, value in ALONE.items()),
     {"cursor": urlsafe_b64encode(b'["recorded",true,5]').decode()},

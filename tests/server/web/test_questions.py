@@ -17,6 +17,7 @@ from playwright.sync_api import Page
 from sqlalchemy import Engine, text
 from tests import make
 from tests.browser.conftest import browser as browser
+from tests.make import not_none
 from werkzeug.serving import make_server
 
 from jobsight_predictor.reliability.sessions import SessionSettings
@@ -117,8 +118,7 @@ def ask(request: pytest.FixtureRequest, planted: FlaskClient, engine: Engine) ->
         if request.param == "http":
             walks.append(Walk(client, question))
             return walks[-1]
-        url, cookie = f"http://127.0.0.1:{server.port}", client.get_cookie(COOKIE)
-        assert cookie is not None
+        url, cookie = f"http://127.0.0.1:{server.port}", not_none(client.get_cookie(COOKIE))
         context = request.getfixturevalue("browser").new_context(base_url=url)
         context.add_cookies([{"name": COOKIE, "value": cookie.value, "url": url}])
         walks.append(Clicks(context.new_page(), client, question))
@@ -134,8 +134,7 @@ def ask(request: pytest.FixtureRequest, planted: FlaskClient, engine: Engine) ->
 @pytest.fixture
 def sql(engine: Engine) -> Callable[..., Any]:
     def run(query: str, **values: Any) -> Any:
-        with engine.connect() as connection:
-            return connection.execute(text(query), values).all()
+        return make.rows(engine, query, values)
 
     return run
 
@@ -145,8 +144,7 @@ MEMORY_OF = '(j.requested_memory_bytes - m.{0} * j.processors) * (j."end" - j.st
 
 
 def number_after(words: str, answer: str) -> float:
-    found = re.search(rf"{words}:? ([0-9,.]+)", answer)
-    assert found is not None, answer
+    found = not_none(re.search(rf"{words}:? ([0-9,.]+)", answer), answer)
     return float(found[1].rstrip(".").replace(",", ""))
 
 
@@ -192,8 +190,7 @@ def test_what_it_brought(ask: Ask, sql: Sql) -> None:
 
 def test_which_jobs_fill_a_link(ask: Ask, sql: Sql, engine: Engine) -> None:
     links = '[{"name": "e", "kind": "ethernet", "width_bits": 64, "speed_bps": 4e9}]'
-    with engine.begin() as connection:
-        connection.execute(text("UPDATE nodes SET interfaces = :links WHERE name = 'n1'"), {"links": links})
+    make.execute(engine, "UPDATE nodes SET interfaces = :links WHERE name = 'n1'", {"links": links})
     walk = ask("Which jobs fill a link?")
     walk.click("Network")
     assert "1 node of 4 uses more than half of its links now, with 2 jobs." in walk.answer
@@ -303,8 +300,7 @@ def test_what_my_next_job_should_ask_for_and_why(ask: Ask, sql: Sql, planted: Fl
         JOIN profiles p ON p.run_id = j.id AND p.metric = 'memory' WHERE j."user" = 'memo'
     """
     ((most, asked),) = sql(used)
-    line = re.search(r"--mem=(\d+)M", walk.page)  # of the whole job, on one node
-    assert line is not None
+    line = not_none(re.search(r"--mem=(\d+)M", walk.page))  # of the whole job, on one node
     assert most * PROCESSORS <= int(line[1]) * 2**20 < asked * PROCESSORS / 2
     assert f"{most * PROCESSORS / GIB:.0f}" in plain(walk.page.split('class="advice"')[1].split("</p>")[0])
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import insert, select
+from tests import make
 
 from jobsight_server.advice.requirements import KEPT
 from jobsight_server.storage import schema
-from jobsight_server.storage.event_counts import read_event_counts
 
 ASK, REPORT = "/api/v1/requirements", "/api/v1/outcomes"
 GIB = 2**30
@@ -28,15 +28,11 @@ def post(served: Any) -> Callable[..., Any]:
 
 
 def counts(served: Any) -> dict[tuple[str, str], int]:
-    with served.engine.connect() as connection:
-        found = read_event_counts(connection)
-    return {key: value for key, value in found.items() if key[0].startswith("requirement")}
+    return {key: value for key, value in make.counts(served.engine).items() if key[0].startswith("requirement")}
 
 
 def test_what_a_job_used_is_what_the_next_one_needs(post: Any) -> None:
-    first = post(ASK, **JOB)
-    assert first.status_code == 200, first.text
-    assert first.json == {
+    assert make.answered(post(ASK, **JOB)) == {
         "id": 1,
         "cluster": "alpha",
         "memory_bytes": 32 * GIB,
@@ -64,7 +60,7 @@ def test_without_measured_use_a_group_tries_less_once_a_job_of_it_has_ended(post
 
     def given(**changed: Any) -> tuple[int, str]:
         answer = post(ASK, **JOB | {"cluster": "nowhere"} | changed).json
-        ended = {"cluster": "nowhere", "user": answer_user(changed), "requirement": answer["id"]}
+        ended = {"cluster": "nowhere", "user": changed.get("user", JOB["user"]), "requirement": answer["id"]}
         need = 20 if changed.get("application") == "mesh" else 6
         report = post(REPORT, **ended, lower_bound=need * GIB > answer["memory_bytes"])
         assert (report.status_code, answer["confidence"]) == (200, None)
@@ -78,10 +74,6 @@ def test_without_measured_use_a_group_tries_less_once_a_job_of_it_has_ended(post
     assert given()[0] == 16
     assert given(user="bob") == (32, first)
     assert given(memory_bytes=1) == (0, first)
-
-
-def answer_user(changed: Any) -> str:
-    return str(changed.get("user", JOB["user"]))
 
 
 def test_what_was_learned_before_use_was_measured_no_longer_counts(post: Any) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from tests import make
 
-from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.systems.matching.reports import report_nodes
 
 API = "/api/v1"
@@ -34,9 +33,8 @@ def slots(admin: Any, name: str = "n1") -> dict[str, float]:
 
 
 def matched(admin: Any, *jobs: dict[str, Any]) -> dict[str, int]:
-    answer = admin.post(f"{API}/matches", json={"jobs": list(jobs)})
-    assert answer.status_code == 200, answer.text
-    return {match["job"]: match["id"] for match in answer.json["matches"]}
+    matches = make.answered(admin.post(f"{API}/matches", json={"jobs": list(jobs)}))["matches"]
+    return {match["job"]: match["id"] for match in matches}
 
 
 def test_free_is_what_is_neither_held_nor_used_by_others(served: Any, admin: Any) -> None:
@@ -123,8 +121,7 @@ def test_a_report_is_stored_or_rejected_for_itself(served: Any, admin: Any) -> N
     assert "give its type" in answer.json["rejected"][0]["reason"]
     found = admin.get(f"{API}/resources/a/n1").json
     assert (found["capacities"]["slots"]["free"], found["owner_present"], found["source"]) == (1, True, "test")
-    with served.engine.connect() as connection:
-        assert read_event_counts(connection)["resource_reports_rejected", "invalid"] == 8
+    assert make.counts(served.engine)["resource_reports_rejected", "invalid"] == 8
     late = {"resources": [{"name": "a/n1", "time": served.clock.now - 5}]}
     assert "5 s before" in admin.post(f"{API}/resources/state", json=late).json["rejected"][0]["reason"]
 

@@ -12,13 +12,11 @@ from urllib.parse import quote, urlencode
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import insert
 from tests import make
 
 from jobsight_server.auth.tokens import create_token
-from jobsight_server.serve.app import ROUTES, create_app
+from jobsight_server.serve.app import ROUTES
 from jobsight_server.settings.tables import Access
-from jobsight_server.storage import schema
 
 from .conftest import HOSTILE, NOW, add_job
 
@@ -54,14 +52,12 @@ SECRETS = ("bob", "4242.server", "alert(1)", "31337")
 def shared(served: Any, serve: Any) -> Iterator[Any]:
     """The site with a proxy that names users, and a job of user bob on a node where one of ada's runs."""
     with served.engine.begin() as connection:
-        run = add_job(connection, "alpha", "4242.server", "bob", NOW - 90, end=None)
-        connection.execute(insert(schema.job_nodes).values(run_id=run, node="n1.example.org", processors=4))
-        connection.execute(schema.jobs.update().where(schema.jobs.c.id == run).values(requested_memory_bytes=31337))
+        more = {"end": None, "requested_memory_bytes": 31337, "on": {"n1.example.org": 4}}
+        add_job(connection, "alpha", "4242.server", "bob", NOW - 90, **more)
         for role, user in (("user", "ada"), ("staff", None)):
             served.tokens[role] = create_token(connection, role, "", NOW, user=user)[1]
-    site = served.app.extensions["jobsight"]
     settings = serve(access=Access("X-Remote-User", ("root",), ("hana",)), trusted_proxies="10.0.0.1")
-    served.app = create_app(settings, site.read_engine, served.engine, served.clock)
+    served.app = served.app_with(settings)
     yield served
     served.app.extensions["jobsight"].answers.close()
 
@@ -236,9 +232,6 @@ def test_a_login_takes_over_no_session_that_was_there(shared: Any) -> None:
 def test_a_role_follows_the_settings_at_once(shared: Any, serve: Any) -> None:
     """A session holds a name and no role."""
     session = linked(shared, "hana").get_cookie("jobsight_session").value
-    site = shared.app.extensions["jobsight"]
-    without = create_app(
-        serve(access=Access(admins=("root",))), site.read_engine, shared.engine, shared.clock
-    ).test_client()
+    without = shared.app_with(serve(access=Access(admins=("root",)))).test_client()
     without.set_cookie("jobsight_session", session)
     assert without.get("/users").status_code == 403

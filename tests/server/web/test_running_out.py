@@ -13,7 +13,7 @@ from jobsight_server.forecasts import ForecastConfig
 from jobsight_server.forecasts.outlooks import refresh_outlooks
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.serve.app import create_app
-from jobsight_server.settings import load_settings
+from jobsight_server.settings.load import load_settings
 from jobsight_server.storage import schema
 from jobsight_server.storage.event_counts import count_all
 
@@ -87,8 +87,7 @@ def test_now_its_page_the_job_and_the_metrics_say_the_same(client: FlaskClient) 
 
 
 def test_a_job_over_a_limit_that_nothing_enforces_is_over_for_some_time(client: FlaskClient, engine: Engine) -> None:
-    with engine.begin() as connection:
-        connection.execute(insert(schema.jobs), [job(104, "full", NOW - 6 * HOUR)])
+    make.execute(engine, insert(schema.jobs), [job(104, "full", NOW - 6 * HOUR)])
     for path in ("/now", "/job?cluster=alpha&name=104.s"):
         assert ">over for 2 h</td>" in client.get(path).text, path
 
@@ -96,14 +95,11 @@ def test_a_job_over_a_limit_that_nothing_enforces_is_over_for_some_time(client: 
 @pytest.mark.storage
 def test_outlooks_follow_what_is_learned_and_go_with_their_jobs(client: FlaskClient, engine: Engine) -> None:
     assert refresh_outlooks(engine, ForecastConfig()) == 0
-    with engine.begin() as connection:
-        connection.execute(update(schema.jobs).where(schema.jobs.c.id == 102).values(state="ended", end=NOW))
+    make.execute(engine, update(schema.jobs).where(schema.jobs.c.id == 102).values(state="ended", end=NOW))
     profile_finished(engine, 0.0, lambda: NOW)
     assert refresh_outlooks(engine, ForecastConfig()) == 0  # of the others' user, nothing new was learned
-    with engine.begin() as connection:
-        connection.execute(insert(schema.jobs), [job(200, "full", NOW - HOUR, NOW - 60.0)])
+    make.execute(engine, insert(schema.jobs), [job(200, "full", NOW - HOUR, NOW - 60.0)])
     profile_finished(engine, 0.0, lambda: NOW)
     assert refresh_outlooks(engine, ForecastConfig()) == 2  # their run times; its memory is not known
-    with engine.connect() as connection:
-        kept = connection.execute(select(schema.running_outlooks.c.run_id, schema.running_outlooks.c.metric)).all()
+    kept = make.rows(engine, select(schema.running_outlooks.c.run_id, schema.running_outlooks.c.metric))
     assert sorted(map(tuple, kept)) == [(run, metric) for run in (101, 103) for metric in ("memory", "runtime")]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.make import not_none
 
 CONFIG = Path(__file__).with_name("schemathesis.toml")
 EXAMPLES = os.environ.get("JOBSIGHT_OPENAPI_EXAMPLES", "5")
@@ -35,8 +36,7 @@ def test_openapi_says_what_is_answered_to_each_role(served: Any, address: str, t
         command += ["--no-shrink", "--no-color", "--generation-database", "none", *SEED]
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
         assert done.returncode == 0, role + done.stdout[-8000:] + done.stderr[-2000:]
-        cases = re.search(r"([0-9]+) generated", done.stdout)
-        assert cases is not None
+        cases = not_none(re.search(r"([0-9]+) generated", done.stdout))
         assert int(cases[1]) >= 200, role
 
 

@@ -6,14 +6,13 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
+from tests import make
 
 from .planted import BROKEN_ON, SCRIPT, USERS
 
 
 def ask(planted: FlaskClient, **query: Any) -> Any:
-    answer = planted.get("/api/v1/trust", query_string=query)
-    assert answer.status_code == 200, answer.text
-    return answer.get_json()
+    return make.answered(planted.get("/api/v1/trust", query_string=query))
 
 
 def test_who_broke_stands_first_with_the_first_bad_day(planted: FlaskClient) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import insert, text
+from sqlalchemy import insert, update
+from tests import make
 
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage import schema
@@ -26,7 +27,8 @@ PLANTED = {"mesh": (8, 300, 2, 10, 30), "solve": (2, 900, 1, 2, 41), "render": (
 RUN = {"cluster": "gamma", "queue": "batch", "account": "physics", "group": "hpc", "processors": 4, "recorded_at": 0.0}
 
 
-def plant(served: Any) -> None:
+@pytest.fixture(autouse=True)
+def planted(served: Any) -> None:
     """Kim's jobs, two a day, with numbered names; lee's with the same names, which are much larger."""
     rows = []
     for user, times in (("kim", 1), ("lee", 9)):
@@ -41,8 +43,7 @@ def plant(served: Any) -> None:
                     | {"used_memory_bytes": (mib + number % 7) * MIB * 4 * times, "used_cpu_s": 3600.0}
                 )  # fmt: skip
     rows.append(rows[0] | {"id": 6000, "job_id": "6000", "state": "requeued"})
-    with served.engine.begin() as connection:
-        connection.execute(insert(schema.jobs), rows)
+    make.execute(served.engine, insert(schema.jobs), rows)
     assert profile_finished(served.engine, 0.0, lambda: T0 + 1e8) == len(rows) - 1
 
 
@@ -50,14 +51,11 @@ KIM = {"cluster": "gamma", "name": "kim"}
 
 
 def get(client: FlaskClient, path: str, **query: Any) -> Any:
-    answer = client.get(f"/api/v1/{path}", query_string={"cluster": "gamma"} | query)
-    assert answer.status_code == 200, answer.text
-    return answer.json
+    return make.answered(client.get(f"/api/v1/{path}", query_string={"cluster": "gamma"} | query))
 
 
 @pytest.mark.parametrize("days", [("2023-09-01", "2023-09-30"), ("2023-09-03", "2023-09-10")])
 def test_applications_are_what_sql_counts(served: Any, days: tuple[str, str]) -> None:
-    plant(served)
     client = served.client("scheduler")
     found = get(client, "user/applications", name="kim", since=days[0], until=days[1])
     first, end = (T0 + (int(day[-2:]) - 1) * DAY_S for day in days)
@@ -67,8 +65,7 @@ def test_applications_are_what_sql_counts(served: Any, days: tuple[str, str]) ->
         "AND r.metric = 'runtime' JOIN profiles c ON c.run_id = j.id AND c.metric = 'cpu' WHERE j.user = 'kim' "
         "AND j.cluster = 'gamma' AND j.state = 'ended' AND j.\"end\" >= :first AND j.\"end\" < :end"
     )
-    with served.engine.connect() as connection:
-        rows = connection.execute(text(query), {"first": first, "end": end + DAY_S}).all()
+    rows = make.rows(served.engine, query, {"first": first, "end": end + DAY_S})
     assert {row["application"] for row in found["applications"]} == {row[0] for row in rows}
     assert found["jobs"] == len(rows)
     freed = [row["memory_advice"]["freed_hours"] for row in found["applications"]]
@@ -96,7 +93,6 @@ def test_applications_are_what_sql_counts(served: Any, days: tuple[str, str]) ->
 
 
 def test_what_if_is_answered_as_submission_is_and_without_scripts(served: Any) -> None:
-    plant(served)
     asked = {"application": "mesh", "processors": 4, "memory_bytes": "32G", "walltime_s": "10:00:00", "queue": "batch"}
     slurm = {"num_tasks": 4, "mem_per_cpu": "8G", "time_limit": 600}
     job = {"cluster": "gamma", "user": "kim", "application": "mesh", "queue": "batch", "slurm": slurm}
@@ -132,7 +128,6 @@ def test_what_if_is_answered_as_submission_is_and_without_scripts(served: Any) -
     ],
 )
 def test_what_cannot_be_read_is_said_beside_the_form(served: Any, bad: dict[str, str], message: str) -> None:
-    plant(served)
     query = {"queue": "<b>batch"} | bad
     answer = served.person().get("/user", query_string=KIM | query)
     page = unescape(answer.text)
@@ -146,7 +141,6 @@ def test_what_cannot_be_read_is_said_beside_the_form(served: Any, bad: dict[str,
 
 
 def test_figures_of_other_users_are_called_so(served: Any) -> None:
-    plant(served)
     with served.engine.begin() as connection:
         new = RUN | {"id": 7000, "job_id": "7000", "user": "new", "start": T0, "state": "running", "profiled": False}
         connection.execute(insert(schema.jobs).values(new))
@@ -169,3 +163,13 @@ def test_figures_of_other_users_are_called_so(served: Any) -> None:
     assert re.search(r"Memory <span class=.unit under.>of other users", page)
     bare = served.person().get("/user", query_string=new_user).text
     assert "no job of this user has finished yet: describe one above" in bare
+
+
+def test_a_model_that_has_learned_nothing_yet_leaves_the_similar_jobs(served: Any) -> None:
+    with served.engine.begin() as connection:
+        for table in (schema.model_state, schema.series):
+            connection.execute(table.delete())
+        connection.execute(update(schema.jobs).values(requested_walltime_s=1800.0))  # all ran longer
+    page = served.person().get("/user", query_string=KIM)
+    assert page.status_code == 200
+    assert "no job with a value has ended on this cluster yet; reserved by similar jobs" in page.text

@@ -31,9 +31,8 @@ def test_both_stand_on_their_page_and_names_are_text(client: FlaskClient, sqlite
     page = client.get(f"/job?{urlencode({'cluster': 'a', 'name': HOSTILE})}").text
     assert "Forecast changes while it waited" in page
     assert page.index("2.00 GiB") < page.index("8.00 GiB"), "of the whole job, the new amount first"
-    waste = client.get("/waste").text
-    assert "Changed by" in waste
-    assert waste.index("16.0 GiB") < waste.index("3.00 GiB")
-    for text in (page, waste):
+    brought = client.get("/brought").text
+    assert brought.index("16.0 GiB") < brought.index("3.00 GiB")
+    for text in (page, brought):
         assert escape(HOSTILE) in text
         assert HOSTILE not in text

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 from flask.testing import FlaskClient
+from tests import make
+from tests.make import not_none
 
 
 def ask(planted: FlaskClient, **query: Any) -> Any:
-    answer = planted.get("/api/v1/waste", query_string=query)
-    assert answer.status_code == 200, answer.text
-    return answer.get_json()
+    return make.answered(planted.get("/api/v1/waste", query_string=query))
 
 
 def test_who_improved_stands_first_with_what_it_is_worth(planted: FlaskClient) -> None:
@@ -42,10 +42,8 @@ def test_every_column_sorts_both_ways(planted: FlaskClient) -> None:
 def test_a_span_without_an_earlier_one_leads_to_one_that_has_it(planted: FlaskClient) -> None:
     page = " ".join(planted.get("/waste?range=1y&sort=memory_improved").text.split())
     assert "No job is counted before 2023-11-13, so there is nothing to compare with. Choose a shorter range" in page
-    half = re.search(r'such as <a href="([^"]+)">2023-12-13 to 2024-01-11</a>', page)
-    assert half is not None, page
-    menu = re.search(r'href="([^"]+)"[^>]*>Improved most<', page)
-    assert menu is not None
+    half = not_none(re.search(r'such as <a href="([^"]+)">2023-12-13 to 2024-01-11</a>', page), page)
+    menu = not_none(re.search(r'href="([^"]+)"[^>]*>Improved most<', page))
     for link in (half[1], menu[1]):
         assert "imp</a> on alpha improved most" in " ".join(planted.get(html.unescape(link)).text.split())
     assert "since=" not in re.search(r'href="([^"]+)"[^>]*>Improved most<', planted.get("/waste").text)[1]  # type: ignore[index]

@@ -21,7 +21,7 @@ from site_run import JOBSIGHT, wait_until
 from .cluster import memory_is_limited, missing
 from .live import LiveJobsight
 from .settings import NODE_MEMORY_MIB
-from .workload import RealJob, RealWorkload
+from .workload import LONG_S, RealJob, RealWorkload
 
 pytestmark = [pytest.mark.slow, pytest.mark.exhaustive, pytest.mark.skipif(bool(missing()), reason=missing())]
 
@@ -47,7 +47,7 @@ class AdjustedSlurm:
         self.settings = live.directory / "jobsight.toml"
         self.settings.write_text(self.settings.read_text() + LIMITS.format(cluster=self.cluster.places.cluster))
 
-    def submit(self, label: str, mib: float = 100, stay_s: float = 3, *options: str) -> RealJob:
+    def submit(self, label: str, mib: float = 100, stay_s: float = LONG_S, *options: str) -> RealJob:
         command = self.work.hold(label, mib, stay_s=stay_s)
         asked = ("--acctg-freq=task=1", f"--job-name={label}", f"--mem={ASKED_MIB}M", "--time=60", *options)
         return RealJob(self.cluster.submit(self.user, command, *asked), label, self.user)
@@ -126,7 +126,7 @@ def waiting(learned: AdjustedSlurm) -> Iterator[list[RealJob]]:
     """Jobs that wait behind others which hold the nodes."""
     site = learned
     hold(site)
-    jobs = [site.submit("solver", 100, 12) for _ in range(WAITING)]
+    jobs = [site.submit("solver") for _ in range(WAITING)]
     site.wait_until_known(*jobs)
     yield jobs
     everything = [str(job_id) for job_id in site.queue()]
@@ -175,7 +175,7 @@ def test_of_sixty_waiting_jobs_none_is_killed_that_would_have_lived(learned: Adj
     """Half of an application that asks for too much, half of a new one of the same user, whose other jobs are tiny."""
     site = learned
     hold(site)
-    known = [site.submit("solver", 100, 1) for _ in range(30)]
+    known = [site.submit("solver") for _ in range(30)]
     new = [site.submit("novel", 250, 1, "--mem=1000M") for _ in range(30)]
     site.wait_until_known(*known, *new)
     site.adjust("--apply")
@@ -191,7 +191,7 @@ def test_of_sixty_waiting_jobs_none_is_killed_that_would_have_lived(learned: Adj
 def test_one_that_fails_gets_more_when_it_is_requeued_and_runs(learned: AdjustedSlurm, waiting: list[RealJob]) -> None:
     site = learned
     # It needs more than such jobs have needed until now; the site requeues what ran out of memory.
-    outgrown = site.submit("solver", ASKED_MIB * 0.5, 3, "--requeue")
+    outgrown = site.submit("solver", ASKED_MIB * 0.5, LONG_S, "--requeue")
     site.wait_until_known(outgrown)
     site.adjust("--apply")
     _, mib, _ = site.queue()[outgrown.job_id]

@@ -12,6 +12,9 @@ from site_run import wait_until
 
 from .cluster import SlurmCluster, memory_is_limited
 
+LONG_S = 31
+"""Stays of jobs whose memory is exact by the log alone: Slurm's default interval between samples is 30 s."""
+
 
 @dataclass(frozen=True, slots=True)
 class RealJob:
@@ -73,11 +76,13 @@ class RealWorkload:
         command, options = self.hold("burner", 200, cpu_s=10, stay_s=2), ("--job-name=burner", "--mem=600M", "-n2")
         return [RealJob(self.cluster.submit(user, command, *options), "burner", user) for _ in range(count)]
 
-    def steps(self, *options: str) -> list[RealJob]:
+    def steps(self, *options: str, stay_s: float = 3) -> list[RealJob]:
         """Jobs of the third user with steps at once and in turn, and tasks on one node and on two."""
         step = "srun --exact -n1 --mem=400M"
-        a, b = self.hold("a", 200, cpu_s=5), self.hold("b", 300, cpu_s=5)
-        tasks = f"srun {self.hold('task', 200, cpu_s=5)}"
+        a, b, task = (
+            self.hold(label, mib, cpu_s=5, stay_s=stay_s) for label, mib in (("a", 200), ("b", 300), ("task", 200))
+        )
+        tasks = f"srun {task}"
         return [
             self._submit("two steps at once", f"{step} {a} & {step} {b} & wait", "-n2", "--mem=900M", *options),
             self._submit("two steps in turn", f"{step} {a}; {step} {b}", "--mem=800M", *options, at_once=False),
@@ -107,9 +112,9 @@ class RealWorkload:
             jobs.append(self._submit(f"early {number}", task, "-N2", "-n2", "--mem=600M"))
         return jobs
 
-    def whole_nodes(self, count: int, *options: str) -> RealJob:
+    def whole_nodes(self, count: int, *options: str, stay_s: float = 3) -> RealJob:
         """A job of the third user with all processors of so many nodes, and one task on each."""
-        task = f"srun {self.hold('alone', 300)}"
+        task = f"srun {self.hold('alone', 300, stay_s=stay_s)}"
         of = (f"-N{count}", f"-n{count}", "--exclusive", "--mem=600M")
         return self._submit(f"{count} whole", task, *of, *options)
 

@@ -148,7 +148,10 @@ def _run(fields: Mapping[str, str], start: float, failed: int) -> RunRecord:
     )
     if max(resident or 0, virtual or 0) > LARGEST_BYTES:
         raise AccountingError("category requests more memory than there is", fields["category"])
-    used_resident, used_virtual = _resident_bytes(fields), int(_number("maxvmem", fields, LARGEST_BYTES)) or None
+    # Only Univa's and Altair's records have the peak of resident memory; 0 was not measured.
+    has_peak = _NUMBER.fullmatch(fields.get("maxrss", ""))
+    used_resident = int(_number("maxrss", fields, LARGEST_BYTES)) or None if has_peak else None
+    used_virtual = int(_number("maxvmem", fields, LARGEST_BYTES)) or None
     exceeded = _reached(used_virtual, limit_bytes) or _reached(used_resident, resident)
     cpu_s = max(
         _number("cpu", fields, LONGEST_S), sum(_number(name, fields, LONGEST_S) for name in ("ru_utime", "ru_stime"))
@@ -199,12 +202,6 @@ def _failure(failed: int, status: int, over_memory: bool, over_time: bool) -> Fa
     if failed not in _KILLED and status < _SIGNALLED:
         return None
     return "memory" if over_memory else "time" if over_time else None
-
-
-def _resident_bytes(fields: Mapping[str, str]) -> int | None:
-    """Return the peak of resident memory, which only Univa's and Altair's records have; 0 was not measured."""
-    is_known = _NUMBER.fullmatch(fields.get("maxrss", ""))
-    return int(_number("maxrss", fields, LARGEST_BYTES)) or None if is_known else None
 
 
 def _account(fields: Mapping[str, str]) -> str | None:

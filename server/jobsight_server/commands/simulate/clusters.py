@@ -14,7 +14,6 @@ from jobsight_scheduler.coallocation.communication import Habits, draw_communica
 from jobsight_scheduler.coallocation.cosimulation import CoSimulation, figures, job_table, link_history
 from jobsight_scheduler.coallocation.placement import PLACEMENTS
 from jobsight_scheduler.coallocation.scheduler import Scheduler
-from jobsight_scheduler.figures import differences
 from jobsight_scheduler.validator import BrokenRule
 from jobsight_scheduler.validator.spread_jobs import check
 from jobsight_server.accounting.amounts import percent
@@ -31,11 +30,6 @@ def run(args: argparse.Namespace) -> int:
     check_outputs(args)
     if args.clusters == OWN:
         raise UserError("--clusters own: only a database knows the site's own clusters; give sizes such as 4x32")
-    if args.ask_again and (args.placement, args.bandwidth) != ("aware", "application-means"):
-        way = args.placement if args.placement != "aware" else f"--bandwidth {args.bandwidth}"
-        raise UserError(
-            f"--ask-again: {way} asks for no forecasts; give --placement aware --bandwidth application-means"
-        )
     try:
         clusters = clusters_with(args.clusters, args.uplink)
         if args.half is not None and not args.half > 0.0:
@@ -44,18 +38,13 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(str(wrong)) from wrong
     given = read_workload(args, clusters.total)
     drawn = draw_communication(given.trace, given.workload, args.seed, Habits(half_bps=args.half))
-    sources = [bandwidth_source(args.bandwidth, drawn, args.constant) for _ in range(1 + args.ask_again)]
-    make = partial(Scheduler, placement=PLACEMENTS[args.placement])
+    source = bandwidth_source(args.bandwidth, drawn, args.constant)
+    make = partial(Scheduler, placement=PLACEMENTS[args.placement], bandwidth=source)
     began = time.process_time()
-    simulation, *others = (
-        CoSimulation(drawn.work, clusters, partial(make, bandwidth=source, ask_again=ask_again))
-        for source, ask_again in zip(sources, (args.ask_again, False), strict=False)
-    )
+    simulation = CoSimulation(drawn.work, clusters, make)
     spent = time.process_time() - began
     settings = {name: getattr(args, name) for name in SETTINGS}
     settings |= {"clusters": list(args.clusters), "uplink": list(clusters.uplink_bps)}
-    if args.ask_again:
-        settings["ask_again"] = True
     spent += carry_out(simulation, args.placement, len(given.workload))
     table = job_table(simulation, given.trace.users)
     account: dict[str, Any] = {
@@ -68,10 +57,6 @@ def run(args: argparse.Namespace) -> int:
         **figures(simulation, table),
         **of_groups(table, spent),
     }
-    for other in others:
-        carry_out(other, args.placement, len(given.workload))
-        beside = job_table(other, given.trace.users)
-        account["against"] = {args.placement: figures(other, beside) | differences(table, beside)}
     findings: list[BrokenRule] = []
     if args.validate:
         found = simulation.start_s, simulation.end_s, simulation.allocations
@@ -97,12 +82,6 @@ def _more(account: Mapping[str, Any]) -> Iterator[str]:
         f"Mean wait {account['mean_wait_s']:,.0f} s, mean turnaround {account['mean_turnaround_s']:,.0f} s"
         + ("." if rate is None else f"; {rate:,.1f} jobs an hour ended while jobs were submitted.")
     )
-    for figure in account.get("against", {}).values():
-        mean, low, high = figure["difference_turnaround_s"]
-        yield (
-            f"With the forecasts at submission, mean turnaround {figure['mean_turnaround_s']:,.0f} s: "
-            f"{mean:+,.0f} s ({low:+,.0f} to {high:+,.0f}, 95 % confidence)."
-        )
 
 
 def clusters_with(sizes: tuple[int, ...], uplinks_bps: Sequence[float]) -> Clusters:

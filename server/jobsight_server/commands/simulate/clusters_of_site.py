@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,14 +16,15 @@ from sqlalchemy import Connection, and_, select
 from jobsight_predictor.question import Question
 from jobsight_scheduler.coallocation.clusters import Clusters
 from jobsight_scheduler.coallocation.communication import CommunicatingJobs, SyntheticWorkload
-from jobsight_scheduler.coallocation.compared import AGAIN, WAYS, compared, variation
+from jobsight_scheduler.coallocation.compared import WAYS, compared, variation
 from jobsight_scheduler.workload.canonical import canonical, questions_of, scaled_to
 from jobsight_scheduler.workload.swf import Trace
 from jobsight_server.accounting.amounts import percent
+from jobsight_server.command_line.answers import print_account
 from jobsight_server.command_line.tables import table_of
 from jobsight_server.command_line.trace_argument import open_trace, part_of
 from jobsight_server.commands.simulate.clusters import clusters_with
-from jobsight_server.queries.site_trace import SUBMITTED, clusters_of, ended, most_at_once, site_trace
+from jobsight_server.queries.site_trace import SUBMITTED, assumed_size_of, clusters_of, ended, site_trace
 from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs as runs
@@ -41,7 +41,7 @@ class SiteJobs:
     """All finished jobs in the order of submission; arrays of shape (jobs,).
 
     ``bandwidth_bps`` per processor and ``busy`` share of the processors, NaN where not measured. ``clusters`` are the
-    site's, with the most processors in use at once on each.
+    site's, with the size assumed of each.
     """
 
     trace: Trace
@@ -65,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as wrong:
         raise UserError(str(wrong)) from wrong
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("placing", total=len((*WAYS, AGAIN) if args.ask_again else WAYS))
-        rows = compared(jobs, clusters, lambda: progress.advance(task), ask_again=args.ask_again)
+        task = progress.add_task("placing", total=len(WAYS))
+        rows = compared(jobs, clusters, lambda: progress.advance(task))
     account: dict[str, Any] = {
         "jobs": len(jobs.work.jobs),
         "dropped": dropped,
@@ -78,10 +78,7 @@ def run(args: argparse.Namespace) -> int:
         "rows": rows,
         "verdict": verdict(rows),
     }
-    if args.json:
-        print(json.dumps(account, indent=2))
-    else:
-        _show(account, Console())
+    print_account(args, account, _show)
     return 0
 
 
@@ -173,8 +170,8 @@ def site_jobs(connection: Connection, part: Part) -> SiteJobs:
         raise UserError(f"none of the {len(trace):,} finished jobs has a measured bandwidth: are agents running?")
     # A job that ran longer than it requested was not cut off there.
     trace.columns["requested_s"] = np.maximum(trace["requested_s"], trace["run_s"])
-    names = clusters_of(connection, part)
-    clusters = {name: most_at_once(connection, part._replace(cluster=name)) for name in names}
+    names = enumerate(clusters_of(connection, part), 1)
+    clusters = {name: assumed_size_of(trace.columns, number).processors for number, name in names}
     return SiteJobs(trace, questions_of(trace, np.arange(len(trace))), bandwidth, busy, clusters)
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from jobsight_scheduler.coallocation.bandwidth_sources import CONSTANT_BPS, SOURCES
 from jobsight_scheduler.coallocation.placement import PLACEMENTS
-from jobsight_scheduler.policies import POLICIES, PriorityWeights
+from jobsight_scheduler.policies.chosen import POLICIES
+from jobsight_scheduler.policies.multifactor import PriorityWeights
 from jobsight_scheduler.prediction import PREDICTORS
 from jobsight_scheduler.table import SCHEDULE
 from jobsight_scheduler.workload.canonical import LARGEST_MACHINE
@@ -27,12 +28,12 @@ _OUTPUT = {"validate", "schedule_out", "jobs_out", "plot"}
 _SPREADING = {"placement", "bandwidth", "constant", "seed"}
 OPTIONS_OF = {
     "one machine": {
-        *("load", "processors", "policy", "priority", "predictor", "ask_again", "against"),
+        *("load", "processors", "policy", "priority", "predictor", "against"),
         *(_SYNTHETIC | _OUTPUT),
     },
-    "--clusters": {"load", "clusters", "uplink", "half", "ask_again", *(_SPREADING | _SYNTHETIC | _OUTPUT)},
-    "--clusters on a database": {"load", "clusters", "uplink", "half", "ask_again"},
-    "--memory": {"memory", "classes", "plot"},
+    "--clusters": {"load", "clusters", "uplink", "half", *(_SPREADING | _SYNTHETIC | _OUTPUT)},
+    "--clusters on a database": {"load", "clusters", "uplink", "half"},
+    "--memory": {"memory", "classes", "processors", "plot"},
 }
 """Options of each simulation, besides those of all."""
 EVERYWHERE = {"trace", "cluster", "since", "until", "json"}
@@ -56,11 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="LOAD",
         help="scale the times between submissions to this offered load, such as 0.8",
-    )
-    parser.add_argument(
-        "--ask-again",
-        action="store_true",
-        help="forecast waiting jobs again instead of only at submission, for --policy or --bandwidth application-means",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     _add_synthetic(parser.add_argument_group("generated jobs"))
@@ -120,7 +116,7 @@ def _add_machine(group: argparse._ArgumentGroup) -> None:
         "--processors",
         type=int,
         metavar="COUNT",
-        help="processors of the machine (default: MaxProcs in the header of the trace)",
+        help="processors of the machine (default: MaxProcs of the trace; of a database, enough for 99 %% of the time)",
     )
     group.add_argument(
         "--policy",

@@ -7,7 +7,8 @@ import time
 from typing import Any
 
 from jobsight_scheduler.figures import differences, schedule_figures
-from jobsight_scheduler.policies import ChosenPolicy, PolicyError, QueueTooLongError
+from jobsight_scheduler.policies.base import PolicyError, QueueTooLongError
+from jobsight_scheduler.policies.chosen import ChosenPolicy
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.table import JobTable, table_of
 from jobsight_scheduler.validator import BrokenRule, validate

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from jobsight_scheduler.figures import SIZES
 from jobsight_scheduler.table import JobTable
 from jobsight_server.command_line.plot_style import ACTUAL, BEST, INK, OTHERS, OURS, SERIES, drawing
+from jobsight_server.commands.simulate.site_report import unit_of
 
 BINS = 300
 GANTT_JOBS = 150
 POINTS = 400
-DAY_S, HOUR_S = 86_400.0, 3_600.0
+DAY_S = 86_400.0
 
 Floats = NDArray[np.float64]
 
@@ -55,17 +56,18 @@ def draw_links(lasted_s: Floats, asked: Floats, end_s: float, title: str, file: 
 def draw_waits(rules: Mapping[str, Mapping[str, Any]], weekly: Mapping[str, Floats], directory: Path) -> None:
     """Write waiting.svg: the mean wait under each rule with its interval, and by week."""
     directory.mkdir(parents=True, exist_ok=True)
+    unit, scale = unit_of(rules)
     colours = dict(zip(rules, (ACTUAL, OTHERS, *SERIES.values(), OURS), strict=False))
     with drawing(directory / "waiting.svg", "Mean wait", columns=2) as (bars, lines):
         for place, (name, row) in enumerate(rules.items()):
             mean, *sure = row["mean_wait_s"]
-            bars.barh(place, mean / HOUR_S, color=colours[name])
+            bars.barh(place, mean / scale, color=colours[name])
             if None not in sure:
-                bars.plot([end / HOUR_S for end in sure], [place, place], color=INK, linewidth=1)
-            lines.plot(weekly[name] / HOUR_S, color=colours[name], linewidth=1, marker=".", label=name)
-        bars.set(yticks=range(len(rules)), yticklabels=list(rules), xlabel="hours, 95 % interval over weeks")
+                bars.plot([end / scale for end in sure], [place, place], color=INK, linewidth=1)
+            lines.plot(weekly[name] / scale, color=colours[name], linewidth=1, marker=".", label=name)
+        bars.set(yticks=range(len(rules)), yticklabels=list(rules), xlabel=f"{unit}, 95 % interval over weeks")
         bars.invert_yaxis()
-        lines.set(xlabel="week", ylabel="hours", ylim=(0, None))
+        lines.set(xlabel="week", ylabel=unit, ylim=(0, None))
         lines.legend()
 
 

@@ -10,16 +10,10 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from jobsight_scheduler.policies import (
-    POLICIES,
-    ChosenPolicy,
-    PolicyEntry,
-    PolicyError,
-    PriorityWeights,
-    choose_policy,
-    entry_of,
-    priority_weights,
-)
+from jobsight_scheduler.policies.base import PolicyError
+from jobsight_scheduler.policies.chosen import POLICIES, ChosenPolicy, PolicyEntry, choose_policy
+from jobsight_scheduler.policies.multifactor import PriorityWeights, priority_weights
+from jobsight_scheduler.policies.own import entry_of
 from jobsight_server.storage.errors import UserError
 
 GROUP = "jobsight.policies"
@@ -44,8 +38,7 @@ def _chosen(name: str, args: argparse.Namespace, weights: PriorityWeights | None
     entry = policy_called(name)
     predictor = args.predictor if is_first or entry.takes_predictor else None
     try:
-        chosen = choose_policy(name, predictor, entry, weights)
-        return chosen.asking_again() if is_first and args.ask_again else chosen
+        return choose_policy(name, predictor, entry, weights)
     except ValueError as error:
         raise UserError(f"--policy {error}") from error
 

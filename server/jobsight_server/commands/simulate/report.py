@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +20,7 @@ from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.table import SCHEDULE, JobTable, write_table
 from jobsight_scheduler.validator import BrokenRule
 from jobsight_server.accounting.amounts import percent
+from jobsight_server.command_line.answers import print_account
 from jobsight_server.command_line.tables import table_of
 from jobsight_server.storage.errors import UserError
 
@@ -91,12 +91,9 @@ def give_out(
             write_table(table, args.jobs_out)
     except OSError as error:
         raise UserError(f"{error.filename}: cannot be written: {error.strerror or error}") from error
-    if args.json:
-        print(json.dumps(account, indent=2))
-    else:
-        show(account, Console())
-        for line in more:
-            print(line)
+    print_account(args, account, show)
+    for line in () if args.json else more:
+        print(line)
     show_findings(findings)
     return 1 if findings else 0
 
@@ -108,7 +105,6 @@ SHOWN_FINDINGS = 10
 def show(account: Mapping[str, Any], console: Console) -> None:
     """Show the figures of one simulation, by size and by user, and compared with other policies."""
     predictor = f" with run times by {account['predictor']}" if account["predictor"] else ""
-    predictor += ", asked again" if account.get("ask_again") else ""
     console.print(
         Text(f"{account['trace']}: {account['policy']}{predictor} on {account['processors']:,} processors", "bold")
     )
@@ -117,10 +113,9 @@ def show(account: Mapping[str, Any], console: Console) -> None:
         f"{account['dropped']:,} dropped, {account['clamped']:,} cut at their estimate, "
         f"{account['reordered']:,} out of order."
     )
-    for reason, count in account["dropped_because"].items():
-        console.print(Text(f"{count:>9,}  dropped: {reason} (first: {account['first_places'][reason]})"))
-    for reason, count in account["repairs"].items():
-        console.print(Text(f"{count:>9,}  {reason} (first: {account['first_places'][reason]})"))
+    for counts, what in (("dropped_because", "dropped: "), ("repairs", "")):
+        for reason, count in account[counts].items():
+            console.print(Text(f"{count:>9,}  {what}{reason} (first: {account['first_places'][reason]})"))
     console.print(
         f"Makespan {account['makespan_s']:,.0f} s, utilisation {percent(account['useful_utilisation'], 1)}, "
         f"longest wait {account['max_wait_s']:,.0f} s."
@@ -154,15 +149,10 @@ def show_findings(findings: Sequence[BrokenRule]) -> None:
 
 def _groups(name: str, groups: Mapping[str, Mapping[str, Any]]) -> Table:
     table = table_of([name], ("jobs", "mean wait, s", "longest, s", "slowdown", "median"))
-    for group, figures in groups.items():
-        table.add_row(
-            Text(group),
-            f"{figures['jobs']:,}",
-            f"{figures['mean_wait_s']:,.0f}",
-            f"{figures['max_wait_s']:,.0f}",
-            f"{figures['mean_bounded_slowdown']:,.1f}",
-            f"{figures['median_bounded_slowdown']:,.1f}",
-        )
+    for group, of in groups.items():
+        waits = (f"{of[measure]:,.0f}" for measure in ("jobs", "mean_wait_s", "max_wait_s"))
+        slowdowns = (f"{of[measure]:,.1f}" for measure in ("mean_bounded_slowdown", "median_bounded_slowdown"))
+        table.add_row(Text(group), *waits, *slowdowns)
     return table
 
 
@@ -172,8 +162,7 @@ def _against(account: Mapping[str, Any], measure: str, name: str, digits: int) -
     for column in (name, "difference", "95 % confidence", "utilisation"):
         # If numbers are long, the interval takes two lines.
         table.add_column(column, justify="right", no_wrap=column != "95 % confidence")
-    ours = f"{account['policy']}{' (again)' if account.get('ask_again') else ''}"
-    for policy, figures in ((ours, account), *account["against"].items()):
+    for policy, figures in ((account["policy"], account), *account["against"].items()):
         mean, low, high = figures.get(f"difference_{measure}", (None, None, None))
         table.add_row(
             policy,

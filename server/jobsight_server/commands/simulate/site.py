@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,19 @@ from jobsight_scheduler.policies.easy import Easy
 from jobsight_scheduler.policies.easy_plus import EasyPlus
 from jobsight_scheduler.prediction import LastTwo, Stated
 from jobsight_scheduler.simulator.shared_nodes import UNLIMITED, NodeSizes, SharedSimulation
-from jobsight_scheduler.workload.canonical import Workload
+from jobsight_scheduler.table import table_of
+from jobsight_scheduler.workload.canonical import LARGEST_MACHINE, Workload
+from jobsight_server.command_line.answers import print_account
 from jobsight_server.command_line.trace_argument import open_trace, part_of, read_trace
-from jobsight_server.commands.simulate.report import check_outputs
-from jobsight_server.queries.site_machines import Machine, MachineJob, newest_end, site_machines, trace_machine
+from jobsight_server.commands.simulate.report import EVENTS_AT_ONCE, check_outputs
+from jobsight_server.queries.site_machines import (
+    Machine,
+    MachineJob,
+    counted_nodes,
+    newest_end,
+    site_machines,
+    trace_machine,
+)
 from jobsight_server.storage.errors import UserError
 
 DAY_S, WEEK_S = 86_400.0, 604_800.0
@@ -32,7 +41,7 @@ LEAST_WEEKS = 4
 """Weeks below which no interval is given."""
 WAITED_S = 60.0
 EARLY = 0.1
-"""Share of jobs submitted before the record begins that is worth a warning."""
+"""Share of jobs submitted before the first end from which on the record is taken to begin there."""
 SAMPLE = 2_000
 """Waiting jobs that are examined for what EASY cannot explain."""
 ALIKE, WITHIN = 0.5, 2.0
@@ -89,15 +98,19 @@ class Replay:
         )
         self.questions = [Question(user=job.user) for job in self.jobs]
         self._fitting: dict[tuple[int, float], float] = {}
-        asked = [job.requested_bytes or 0.0 for job in self.jobs]
+        asked = [np.floor(job.requested_bytes or 0.0) for job in self.jobs]
         self._request = [self._fitted(job, amount) for job, amount in zip(self.jobs, asked, strict=True)]
         cut = sum(given < amount for given, amount in zip(self._request, asked, strict=True))
         assumed["request more memory than their nodes have: cut to that"] += cut
         used = [np.nan if job.used_bytes is None else job.used_bytes for job in self.jobs]
-        self.used_bytes = np.minimum(used, self._request)  # a job that used more than its request was not killed
+        # A job that used more than its request was not killed.
+        self.used_bytes = np.floor(np.minimum(used, self._request))
 
-    def run(self, run_times: str, memory: str) -> tuple[Floats, Sequence[int]]:
-        """Return the start of each job's last run, and how often it was killed before."""
+    def run(self, run_times: str, memory: str, more: Callable[[int], None]) -> tuple[Floats, Sequence[int]]:
+        """Return the start of each job's last run, and how often it was killed before.
+
+        ``more`` takes the number of jobs that ended since its last call.
+        """
         policies: dict[str, Callable[..., Easy]] = {
             "request": Easy,
             "last two": lambda requests: EasyPlus(requests, LastTwo(requests.questions)),
@@ -115,18 +128,19 @@ class Replay:
         simulation = SharedSimulation(
             self.work, self.nodes, policies[run_times], self.questions, attempts, self.used_bytes
         )
-        while not simulation.advance(100_000):
-            pass
+        is_over, ended = False, 0
+        while not is_over:
+            is_over = simulation.advance(EVENTS_AT_ONCE)
+            more(simulation.ended - ended)
+            ended = simulation.ended
         return simulation.start_s, simulation.failures
 
     def outcome(self, start_s: Floats, killed: Sequence[int], first: float, last: float) -> Outcome:
         """Return the figures of the jobs submitted from ``first`` on."""
-        work, counted = self.work, self.work.submit_s >= first
-        wait = start_s - work.submit_s
-        slowdown = np.maximum(1.0, (wait + work.run_s) / np.maximum(work.run_s, 10.0))
-        within = np.minimum(start_s + work.run_s, last) - np.maximum(start_s, first)
-        busy = float(work.processors @ np.maximum(within, 0.0))
-        return Outcome(wait[counted], slowdown[counted], np.asarray(killed)[counted], busy)
+        table, counted = table_of(self.work, start_s), self.work.submit_s >= first
+        within = np.minimum(table.end_s, last) - np.maximum(start_s, first)
+        busy = float(table.processors @ np.maximum(within, 0.0))
+        return Outcome(table.wait_s[counted], table.bounded_slowdown[counted], np.asarray(killed)[counted], busy)
 
     def _forecasts(self) -> list[float]:
         known = zip(self.jobs, self.work.estimate_s.tolist(), strict=True)
@@ -140,12 +154,12 @@ class Replay:
         return [*below, request] if below else [self._fitted(job, amounts[0])]
 
     def _fitted(self, job: MachineJob, amount: float) -> float:
-        """Return the amount, or what its nodes have if that is less."""
+        """Return the amount in whole bytes, or what its nodes have if that is less."""
         key = job.processors, amount
         if key not in self._fitting:
             while amount and self.nodes.room(amount).sum() < job.processors:
                 amount *= 0.98
-            self._fitting[key] = amount
+            self._fitting[key] = float(np.floor(amount))
         return self._fitting[key]
 
 
@@ -170,36 +184,48 @@ def run(args: argparse.Namespace) -> int:
     part = part_of(args)
     with open_trace(args.trace, part) as connection:
         if connection is None:
-            machines = [trace_machine(*read_trace(args.trace))]
-            name, end = machines[0].name, max(job.end for job in machines[0].jobs)
+            machine = trace_machine(*read_trace(args.trace))
+            name, end = machine.name, max(job.end for job in machine.jobs)
+            machines = [replace(machine, jobs=[job for job in machine.jobs if job.end >= end - DAYS * DAY_S])]
         else:
             name, end = f"finished jobs of {part.cluster or 'all clusters'}", newest_end(connection, part)
             part = part._replace(since=end - DAYS * DAY_S if part.since is None else part.since)
             machines = site_machines(connection, part)
-    if args.classes:
-        machines = [_on_classes(machines, args.classes)]
+    if args.classes or args.processors is not None:
+        machines = [_stated(machines, args.classes, args.processors)]
     account, waits = simulated(machines, end - DAYS * DAY_S if part.since is None else part.since)
     account = {"trace": name, **account}
     if args.plot is not None:
         from jobsight_server.commands.simulate.plot import draw_waits
 
         draw_waits(account["rules"], waits, args.plot)
-    if args.json:
-        print(json.dumps(account, indent=2))
-    else:
-        from jobsight_server.commands.simulate.site_report import show
+    from jobsight_server.commands.simulate.site_report import show
 
-        show(account, Console())
+    print_account(args, account, show)
     return 0
 
 
-def _on_classes(machines: Sequence[Machine], classes: str) -> Machine:
-    """Return one machine of all jobs."""
+def _stated(machines: Sequence[Machine], classes: str | None, processors: int | None) -> Machine:
+    """Return one machine of the stated nodes for all jobs.
+
+    Raises:
+        UserError: the nodes are malformed or stated twice, the jobs are of several clusters, or none fits.
+    """
     jobs = sorted((job for machine in machines for job in machine.jobs), key=lambda job: job.submitted)
+    option = "--processors" if classes is None else "--classes"
+    if len(clusters := {job.cluster for job in jobs}) > 1:
+        raise UserError(f"{option} states one machine: choose its --cluster, of {', '.join(sorted(clusters))}")
     try:
-        return Machine(classes, NodeSizes.of(classes), jobs)
+        if classes is not None and processors is not None:
+            raise ValueError("it states the processors too; leave out --processors")
+        if processors is not None and not 0 < processors <= LARGEST_MACHINE:
+            raise ValueError(f"{processors:,} is not from 1 to {LARGEST_MACHINE:,}")
+        nodes = NodeSizes.of(classes) if classes is not None else counted_nodes(processors or 0)
+        if (least := min(job.processors for job in jobs)) > nodes.processors.sum():
+            raise ValueError(f"no job fits, the smallest needs {least:,} processors; state more")
     except ValueError as error:
-        raise UserError(f"--classes: {error}") from error
+        raise UserError(f"{option}: {error}") from error
+    return Machine(classes or f"{processors:,} processors", nodes, jobs, has_known_nodes=classes is not None)
 
 
 def simulated(machines: Sequence[Machine], since: float) -> tuple[dict[str, Any], dict[str, Floats]]:
@@ -210,37 +236,45 @@ def simulated(machines: Sequence[Machine], since: float) -> tuple[dict[str, Any]
         UserError: no job was submitted from then on.
     """
     assumed: Counter[str] = Counter()
-    base = min(job.submitted for machine in machines for job in machine.jobs)
-    replays = [Replay(machine, base, assumed) for machine in machines]
+    jobs = [job for machine in machines for job in machine.jobs]
+    begin = min(job.end for job in jobs)
+    if EARLY * len(jobs) < sum(job.submitted < begin for job in jobs) < len(jobs):
+        since = max(since, begin)
+    earlier = sum(job.submitted < since for job in jobs)
+    assumed["were submitted before the days shown: they run or wait at their beginning, and are not counted"] += earlier
+    base = min(job.submitted for job in jobs)
+    replays = [Replay(_at_beginning(machine, since), base, assumed) for machine in machines]
     submitted = np.concatenate([replay.work.submit_s for replay in replays]) + base
-    early = int(np.count_nonzero(submitted < min(job.end for machine in machines for job in machine.jobs)))
-    if early > EARLY * len(submitted):
-        assumed["were submitted before the first end in the record: machines seem emptier than they were"] = early
+    ends = np.concatenate([replay.start_s + replay.work.run_s for replay in replays]) + base
     counted = submitted[submitted >= since]
     if not len(counted):
         raise UserError("no finished job was submitted in this time; give an earlier --since")
     first, last = float(counted.min()) - base, float(counted.max()) - base
-    week = ((counted - since) // WEEK_S).astype(np.int64)
-    week = np.unique(week, return_inverse=True)[1]
+    week = np.unique((counted - since) // WEEK_S, return_inverse=True)[1]
+    # A short record has jobs that waited for weeks.
+    weeks = min(int(week.max()) + 1, len(np.unique((ends[submitted >= since] - since) // WEEK_S)))
     is_limited = any((machine.nodes.memory_bytes < UNLIMITED).any() for machine in machines)
     rules = {name: sources for name, sources in RULES.items() if is_limited or sources[1] == "request"}
     found: dict[str, list[Outcome]] = defaultdict(list)
     with Progress(console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("replaying", total=len(replays) * len(rules))
+        task = progress.add_task("replaying", total=sum(len(replay.jobs) for replay in replays) * len(rules))
+        more = partial(progress.advance, task)
         for replay in replays:
             found[RECORD].append(replay.outcome(replay.start_s, [0] * len(replay.jobs), first, last))
             for name, sources in rules.items():
-                found[name].append(replay.outcome(*replay.run(*sources), first, last))
-                progress.advance(task)
+                found[name].append(replay.outcome(*replay.run(*sources, more), first, last))
     capacity = sum(replay.capacity for replay in replays) * (last - first)
     waits = {name: np.concatenate([of.wait_s for of in each]) for name, each in found.items()}
     figures = {name: _figures(each, waits[name], waits[REPLAY], week, capacity) for name, each in found.items()}
+    if weeks < LEAST_WEEKS:
+        for row in figures.values():
+            row["mean_wait_s"][1:] = row["wait_of_replay"][1:] = [None, None]
     weekly = {name: np.bincount(week, wait) / np.bincount(week) for name, wait in waits.items()}
     account = {
         "since": float(counted.min()),
         "until": float(counted.max()),
         "jobs": len(counted),
-        "weeks": int(week.max()) + 1,
+        "weeks": weeks,
         "machines": [_machine(machine) for machine in machines],
         "assumed": {reason: count for reason, count in assumed.items() if count},
         "replay": _explained(waits[RECORD], waits[REPLAY], replays),
@@ -249,15 +283,21 @@ def simulated(machines: Sequence[Machine], since: float) -> tuple[dict[str, Any]
     return account, weekly
 
 
+def _at_beginning(machine: Machine, since: float) -> Machine:
+    """Return the machine with the jobs submitted before ``since`` as they were then, running or waiting."""
+    jobs = [
+        job if job.submitted >= since else job._replace(submitted=min(job.start, since - 1.0)) for job in machine.jobs
+    ]
+    return replace(machine, jobs=sorted(jobs, key=lambda job: job.submitted))
+
+
 def _figures(
     found: Sequence[Outcome], wait: Floats, replayed: Floats, week: NDArray[np.int64], capacity: float
 ) -> dict[str, Any]:
     slowdown = np.concatenate([of.slowdown for of in found])
-    has_interval = int(week.max()) + 1 >= LEAST_WEEKS
-    mean, change = resampled(wait, week), resampled(wait, week, replayed)
     return {
-        "mean_wait_s": mean if has_interval else [mean[0], None, None],
-        "wait_of_replay": change if has_interval else [change[0], None, None],
+        "mean_wait_s": resampled(wait, week),
+        "wait_of_replay": resampled(wait, week, replayed),
         "p95_wait_s": float(np.quantile(wait, 0.95)),
         "mean_bounded_slowdown": float(slowdown.mean()),
         "p95_bounded_slowdown": float(np.quantile(slowdown, 0.95)),
@@ -268,9 +308,14 @@ def _figures(
 
 def _machine(machine: Machine) -> dict[str, Any]:
     memory = float(machine.nodes.memory_bytes.sum())
-    size = {"nodes": len(machine.nodes.processors), "processors": int(machine.nodes.processors.sum())}
-    own = machine.jobs
-    return {"name": machine.name, **size, "memory_bytes": memory if memory < UNLIMITED else None, "jobs": len(own)}
+    return {
+        "name": machine.name,
+        "nodes": len(machine.nodes.processors) if machine.has_known_nodes else None,
+        "processors": int(machine.nodes.processors.sum()),
+        "memory_bytes": memory if memory < UNLIMITED else None,
+        "jobs": len(machine.jobs),
+        "assumed_size": machine.assumed and machine.assumed._asdict(),
+    }
 
 
 def _explained(recorded: Floats, replayed: Floats, replays: Sequence[Replay]) -> dict[str, Any]:
@@ -282,9 +327,8 @@ def _explained(recorded: Floats, replayed: Floats, replays: Sequence[Replay]) ->
 
     alike = float(spearmanr(recorded, replayed).statistic) if np.ptp(recorded) and np.ptp(replayed) else None
     ratio = (replayed.mean() + WAITED_S) / (recorded.mean() + WAITED_S)
-    shares = np.array([_unexplained(replay) for replay in replays])
-    total = shares[:, 0].sum()
-    overtaken, idle = (float(part) / total if total else 0.0 for part in shares[:, 1:].sum(axis=0))
+    waited, *parts = np.sum([_unexplained(replay) for replay in replays], axis=0).tolist()
+    overtaken, idle = (part / (waited or 1.0) for part in parts)
     is_near = bool(1.0 / WITHIN <= ratio <= WITHIN)
     explains = is_near and (None if alike is None else alike >= ALIKE)
     return {"explains": explains, "rank_correlation": alike, "overtaken": overtaken, "room_while_waiting": idle}
@@ -302,8 +346,9 @@ def _unexplained(replay: Replay) -> tuple[float, float, float]:
     user = np.unique([job.user for job in replay.jobs], return_inverse=True)[1]
     times = np.concatenate([start, start + work.run_s])
     order = np.argsort(times, kind="stable")
-    times = times[order]
-    free = replay.capacity - np.cumsum(np.concatenate([work.processors, -work.processors])[order])
+    times = np.concatenate([[-np.inf], times[order], [np.inf]])
+    taken = np.concatenate([work.processors, -work.processors])[order]
+    free = replay.capacity - np.concatenate([[0], np.cumsum(taken)])  # from each time to the next
     overtaken, idle = 0, 0.0
     for job in chosen.tolist():
         later = slice(job + 1, int(np.searchsorted(work.submit_s, start[job])))
@@ -311,9 +356,7 @@ def _unexplained(replay: Replay) -> tuple[float, float, float]:
         ahead &= work.processors[later] >= work.processors[job]
         overtaken += bool((ahead & (work.estimate_s[later] >= work.estimate_s[job])).any())
         low, high = np.searchsorted(times, (work.submit_s[job], start[job]), side="right")
-        edges = np.concatenate([[work.submit_s[job]], times[low : high - 1], [start[job]]])
-        level = free[max(low - 1, 0) : high - 1] if low else np.concatenate([[replay.capacity], free[: high - 1]])
-        lasts = np.diff(edges)[: len(level)]
-        idle += float(lasts[level[: len(lasts)] >= work.processors[job]].sum() / (start[job] - work.submit_s[job]))
+        lasts = np.diff(np.clip(times[low - 1 : high + 1], work.submit_s[job], start[job]))
+        idle += float(lasts[free[low - 1 : high] >= work.processors[job]].sum() / lasts.sum())
     scale = len(waited) / len(chosen)
     return float(len(waited)), overtaken * scale, idle * scale

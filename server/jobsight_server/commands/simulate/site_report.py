@@ -1,8 +1,8 @@
-"""The page of text of ``jobsight simulate DATABASE``."""
+"""The page of text of ``jobsight simulate DATABASE``: what to do, then the figures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -10,103 +10,140 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from jobsight_server.accounting.amounts import percent
+from jobsight_server.accounting.amounts import percent, size_text
 from jobsight_server.command_line.tables import table_of
-from jobsight_server.commands.simulate.site import LEAST_WEEKS, OURS, RECORD, REPLAY, SIMPLEST
+from jobsight_server.commands.simulate.site import ALIKE, DAY_S, LEAST_WEEKS, OURS, RECORD, REPLAY, SIMPLEST, WITHIN
 
-HOUR_S = 3_600.0
-GIB = 2.0**30
+YEAR_S = 365 * DAY_S
+UNITS = {"hours": 3_600.0, "minutes": 60.0, "seconds": 1.0}
+KINDS = ("run times", "memory", "both")
+SOURCES = {OURS: "Jobsight", SIMPLEST: "the user's last two jobs"}
+NO_ADVICE = "Decide nothing by this page:"
+HOLDING = "partitions, limits, dependencies, reservations, too little memory, nodes down, fewer processors than below"
 NOTE = (
     "Each line but the first replays the jobs. They reserve processors and memory of nodes, as requested or as "
     "forecast at their submission. EASY backfills by requested run times, or EASY++ by forecast ones. 95th: 95 of "
     "100 jobs are below. Change: of the mean wait, from the replay as requested. 95 % sure: by resampling weeks. "
-    "Killed: had too little memory, and ran again with more. Slowdown: (wait + run) / run, of 10 s at least."
+    "Slowdown: (wait + run) / run, counting runs as 10 s at least. In use: share of the processors' time. Killed: had "
+    "too little memory, and ran again with more. A replay explains the record if mean waits differ by a factor of "
+    f"{WITHIN:g} at most, and waits have a rank correlation of {ALIKE:g} at least."
 )
 
 
 def show(account: Mapping[str, Any], console: Console) -> None:
     """Show the account in one page."""
     put = partial(console.print, highlight=False)
-    first, last = (datetime.fromtimestamp(account[name], UTC).date() for name in ("since", "until"))
-    put(Text(f"{account['trace']}: {account['jobs']:,} jobs submitted from {first} to {last} (UTC)", "bold"))
-    machines = table_of(["machine"], ("nodes", "processors", "memory", "jobs"))
-    for machine in account["machines"]:
-        memory = machine["memory_bytes"]
-        numbers = [f"{machine[name]:,}" for name in ("nodes", "processors", "jobs")]
-        numbers.insert(2, f"{memory / GIB:,.0f} GiB" if memory else "unknown")
-        machines.add_row(Text(machine["name"]), *numbers)
-    put(machines)
-    if any("+" in machine["name"] for machine in account["machines"]):
-        put("Queues with + share nodes and are replayed as one machine, any job on any node; limits are not known.")
-    for reason, count in account["assumed"].items():
-        put(f"{count:,} jobs {reason}.")
-    rules = account["rules"]
-    waits = table_of(["waiting, hours"], ("mean", "95 % sure", "95th", "change", "95 % sure"))
+    first, last = _day(account["since"]), _day(account["until"])
+    put(Text(f"{account['trace']}: {account['jobs']:,} jobs submitted from {first} to {last}", "bold"))
+    rules, explains = account["rules"], account["replay"]["explains"]
+    unit, scale = unit_of(rules)
+
+    def in_unit(seconds: float) -> str:
+        return f"{seconds / scale:,.{2 if unit == 'hours' else 1}f}"
+
+    def in_percent(ratio: float) -> str:
+        return f"{100.0 * ratio - 100.0:+z.0f}"
+
+    assumed = [_assumed(machine) for machine in account["machines"] if machine["assumed_size"]]
+    changes = [_conclusion(kind, rules, explains) for kind in KINDS if f"{kind} by {OURS}" in rules]
+    trust = _trust(account, lambda wait: f"{in_unit(wait)} {unit}")
+    for place, line in enumerate((*changes, *trust, *assumed) if explains else (*assumed, *trust, *changes)):
+        put(Text(line, "" if place else "bold"))
+    if account["weeks"] < LEAST_WEEKS:
+        put(f"The record has fewer than {LEAST_WEEKS} weeks. That is too few for intervals: changes may be chance.")
+    waits = table_of([f"waiting, {unit}"], ("mean", "95 % sure", "95th", "change, %", "95 % sure"))
     others = table_of(["other figures"], ("slowdown", "95th", "in use", "killed"))
     for name, row in rules.items():
-        (mean, *sure), (ratio, *change_sure) = row["mean_wait_s"], row["wait_of_replay"]
-        is_compared = name not in (RECORD, REPLAY) and ratio is not None
-        change = (_change(ratio), _between(change_sure, _change)) if is_compared else ("", "")
-        waits.add_row(name, _hours(mean), _between(sure, _hours), _hours(row["p95_wait_s"]), *change)
+        is_compared = name not in (RECORD, REPLAY)
+        mean, sure = _with_ends(row["mean_wait_s"], in_unit)
+        change = _with_ends(row["wait_of_replay"], in_percent) if is_compared else ("", "")
+        waits.add_row(name, mean, sure, in_unit(row["p95_wait_s"]), *change)
         slowdown = f"{row['mean_bounded_slowdown']:,.1f}", f"{row['p95_bounded_slowdown']:,.1f}"
         used = "" if row["utilisation"] is None else percent(row["utilisation"])
         others.add_row(name, *slowdown, used, "" if name == RECORD else f"{row['killed']:,}")
-    put(waits)
-    put(others)
+    put(waits, others)
     put(NOTE)
-    if account["weeks"] < LEAST_WEEKS:
-        put(f"Fewer than {LEAST_WEEKS} weeks: there is no interval, and the differences may be chance.")
-    put(_trust(account), style="bold")
-    for kind in ("run times", "memory", "both"):
-        if f"{kind} by {OURS}" in rules:
-            put(_conclusion(kind, rules))
+    machines = table_of(["machine"], ("nodes", "processors", "memory", "jobs"))
+    for machine in account["machines"]:
+        nodes, memory = machine["nodes"], machine["memory_bytes"]
+        known = f"{nodes:,}" if nodes else "unknown", size_text(memory) if memory else "unknown"
+        machines.add_row(
+            Text(machine["name"]), known[0], f"{machine['processors']:,}", known[1], f"{machine['jobs']:,}"
+        )
+    put(machines)
+    if any("+" in machine["name"] for machine in account["machines"]):
+        put("Queues with + share nodes and are replayed as one machine, any job on any node; limits are not known.")
     if f"memory by {OURS}" not in rules:
-        put("The memory of nodes is unknown, so it limits nothing: --classes 512x32M,512x24M gives it to processors.")
+        put("The memory of nodes is unknown, so it limits nothing. State it by processor: --classes 512x32M,512x24M.")
+    for reason, count in account["assumed"].items():
+        put(f"{count:,} jobs {reason}.")
 
 
-def _hours(seconds: float) -> str:
-    return f"{seconds / HOUR_S:,.2f}"
+def unit_of(rules: Mapping[str, Mapping[str, Any]]) -> tuple[str, float]:
+    """Return the largest unit of time of which all mean waits are a third at least, and its seconds."""
+    least = min((wait for row in rules.values() if (wait := row["mean_wait_s"][0])), default=UNITS["hours"])
+    return next(((name, seconds) for name, seconds in UNITS.items() if least >= seconds / 3.0), ("seconds", 1.0))
 
 
-def _change(ratio: float) -> str:
-    return f"{ratio - 1.0:+.0%}"
+def _day(seconds: float) -> str:
+    """Return a date, or the day of a trace without dates."""
+    return f"{datetime.fromtimestamp(seconds, UTC).date()}" if seconds > YEAR_S else f"day {seconds // DAY_S + 1:.0f}"
 
 
-def _between(ends: list[Any], shown: Any) -> str:
-    return "" if ends[0] is None else f"{shown(ends[0])} to {shown(ends[1])}"
+def _with_ends(interval: Sequence[float | None], shown: Callable[[float], str]) -> tuple[str, str]:
+    """Return the value and its interval in words, empty where there is none."""
+    value, low, high = interval
+    ends = "" if low is None or high is None else f"{shown(low)} to {shown(high)}"
+    return "" if value is None else shown(value), ends
 
 
-def _trust(account: Mapping[str, Any]) -> str:
-    found, rules = account["replay"], account["rules"]
-    recorded, replayed = (_hours(rules[name]["mean_wait_s"][0]) for name in (RECORD, REPLAY))
-    alike = found["rank_correlation"]
-    order = "" if alike is None else f"; rank correlation of waits {alike:.2f}"
-    facts = f"mean wait {replayed} h in the replay, {recorded} h in the record{order}"
-    if found["explains"] is None:
-        return f"Nothing shows whether the replay explains the record, as all jobs wait alike in one of them: {facts}."
-    if found["explains"]:
-        return f"The replay as requested explains the record: {facts}."
+def _assumed(machine: Mapping[str, Any]) -> str:
+    size = machine["assumed_size"]
     return (
-        f"The replay as requested DOES NOT EXPLAIN THE RECORD: {facts}. So what it says of changes may not come true. "
-        f"In the record, {percent(found['overtaken'])} of the jobs that waited were overtaken by later ones of other "
-        "users that were as large and as long, as by priorities or fair share; and for "
-        f"{percent(found['room_while_waiting'])} of the waiting time enough processors were free, as by reservations, "
-        "limits, dependencies, memory, or nodes that were down."
+        f"State the size of {machine['name']} by --processors: its log names no nodes. Assumed are "
+        f"{size['processors']:,} processors: more were in use for {percent(size['share_above'], 1)} of the time, "
+        f"{size['most']:,} at most."
     )
 
 
-def _conclusion(kind: str, rules: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return what Jobsight changes, and the simplest rule."""
-    ours, simplest = (rules[f"{kind} by {by}"] for by in (OURS, SIMPLEST))
-    if ours["wait_of_replay"][0] is None:
+def _trust(account: Mapping[str, Any], shown: Callable[[float], str]) -> Sequence[str]:
+    """Return whether the replay explains the record, and what may be the reason where it does not."""
+    found, rules = account["replay"], account["rules"]
+    recorded, replayed = (shown(rules[name]["mean_wait_s"][0]) for name in (RECORD, REPLAY))
+    alike = found["rank_correlation"]
+    order = "" if alike is None else f"; rank correlation of waits {alike:.2f}"
+    facts = f"mean wait {replayed} in the replay, {recorded} in the record{order}"
+    if found["explains"] is None:
+        return [f"{NO_ADVICE} all jobs wait alike in the record or the replay, which shows nothing; {facts}."]
+    if found["explains"]:
+        return [f"The replay as requested explains the record: {facts}."]
+    overtaken, idle = percent(found["overtaken"]), percent(found["room_while_waiting"])
+    return [
+        f"{NO_ADVICE} the replay as requested DOES NOT EXPLAIN THE RECORD: {facts}.",
+        f"Jobs of other users, as large and long, overtook {overtaken} of those that waited: priorities, fair share?",
+        f"For {idle} of the waiting time enough processors were free: {HOLDING}?",
+        "The replay may explain a part of the jobs: try --cluster, --since, --until.",
+    ]
+
+
+def _conclusion(kind: str, rules: Mapping[str, Mapping[str, Any]], is_trusted: bool) -> str:
+    """Return what to do, and the waits by Jobsight and by the simplest rule; of an untrusted replay only these."""
+    rows = {name: rules[f"{kind} by {by}"] for by, name in SOURCES.items()}
+    if rows[SOURCES[OURS]]["wait_of_replay"][0] is None:
         return f"{kind.capitalize()}: no job waits in the replay, so nothing can shorten a wait there."
 
-    def words(row: Mapping[str, Any]) -> str:
-        ratio, low, high = row["wait_of_replay"]
-        sure = "" if low is None else " (95 % sure)" if high < 1.0 or low > 1.0 else " (uncertain)"
-        killed = f", {row['killed']:,} jobs killed" if row["killed"] else ""
+    def words(name: str) -> str:
+        (ratio, low, high), killed = rows[name]["wait_of_replay"], rows[name]["killed"]
         change = abs(round(100.0 * (ratio - 1.0)))
-        less = f"{change} % {'less' if ratio < 1.0 else 'more'}{sure}" if change else "as long as requested"
-        return f"{less}{killed}"
+        less = f"{change} % {'less' if ratio < 1.0 else 'more'}" if change else "as long"
+        sure = "" if low is None or not change else "95 % sure" if high < 1.0 or low > 1.0 else "uncertain"
+        notes = ", ".join(filter(None, (sure, f"{killed:,} killed" if killed else "")))
+        return f"{less} with {name}" + (f" ({notes})" if notes else "")
 
-    return f"{kind.capitalize()} by Jobsight: jobs wait {words(ours)}. By the user's last two jobs: {words(simplest)}."
+    ends = {name: row["wait_of_replay"] for name, row in rows.items()}
+    shorter = [name for name, (_, _, high) in ends.items() if high is not None and high < 1.0]
+    best = f"go by {min(shorter, key=ends.__getitem__)}" if shorter else "keep the requests; no gain is certain"
+    verdict = f": {best}" if is_trusted else ", in the replay only"
+    return (
+        f"{kind.capitalize()}{verdict}. Compared with the replay as requested, jobs wait {'; '.join(map(words, rows))}."
+    )

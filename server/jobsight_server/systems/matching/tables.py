@@ -32,9 +32,8 @@ resources = Table(
     Column("state_at", Double, nullable=False),
     Column("owner_present", Boolean),
     Column("source", Text, nullable=False),
-    Column("version", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False, index=True),
     Index(None, "type"),
-    Index(None, "version"),
     sqlite_autoincrement=True,
 )
 
@@ -61,9 +60,8 @@ matches = Table(
     *optional(Double, "matched_at", "until", "ended_at"),
     Column("rounds", Integer, nullable=False),
     *optional(Text, "tier", "reason"),
-    Column("version", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False, index=True),
     Index(None, "state", "until"),
-    Index(None, "version"),
 )
 
 # The hold of a match on one resource for one of the job's dependencies; ``amounts`` is JSON.
@@ -72,8 +70,7 @@ holds = Table(
     metadata,
     Column("match_id", Integer, ForeignKey("matches.id"), primary_key=True),
     Column("dependency", Text, primary_key=True),
-    Column("resource_id", Integer, primary_key=True),
+    Column("resource_id", Integer, primary_key=True, index=True),
     *required(Text, "resource", "amounts"),
-    Index(None, "resource_id"),
     sqlite_with_rowid=False,
 )

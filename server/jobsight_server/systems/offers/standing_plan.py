@@ -255,8 +255,8 @@ def risk_of(config: OffersSettings, gap: Gap, accuracy: RuntimeAccuracy, correct
         max_failure=config.max_failure,
         charge_h=charge_h,
         penalty_h=penalty_h,
-        expected_charge_h=success.opportunity(charge_h),
-        expected_penalty_h=success.risk(penalty_h),
+        expected_charge_h=success.pos * charge_h,
+        expected_penalty_h=success.pof * penalty_h,
         verdict="accept" if fits else "reject",
         reason=f"{'It fits' if fits else 'Too risky'}: the estimated probability that it does not end in time is "
         f"{percent(1.0 - success.executable, 1)}, the limit {percent(config.max_failure, 1)}.",

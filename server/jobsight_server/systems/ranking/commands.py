@@ -20,7 +20,7 @@ from jobsight_server.accounting.amounts import span_s
 from jobsight_server.command_line.answers import existing
 from jobsight_server.command_line.arguments import add_settings, settings_of
 from jobsight_server.forecasts import AnswerReader, forecast_config
-from jobsight_server.settings import LONGEST_NAME
+from jobsight_server.settings.declared import LONGEST_NAME
 from jobsight_server.storage.clusters import listed, stored_clusters
 from jobsight_server.storage.errors import UserError
 from jobsight_server.systems.listed import all_sections

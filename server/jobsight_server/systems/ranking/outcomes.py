@@ -96,17 +96,13 @@ def ends_of(
         return dict.fromkeys(gone, "requeued" if run.requeued else "evicted")
     if run.requeued and len(machines) == 1:
         return dict.fromkeys(run.nodes, "requeued")
-    if may_wait and any(_unseen_since(one, run.end) for one in machines.values()):
+    # Those whose agent may still send readings after the end.
+    silent = [one.presence for one in machines.values() if one.boot_id is not None and one.presence.since_s is not None]
+    if may_wait and any((presence.seen_s or 0.0) <= run.end for presence in silent):
         return None
     if run.requeued:
         return dict.fromkeys(run.nodes, "requeued")
     return {node: _follows(connection, run, one) for node, one in machines.items()}
-
-
-def _unseen_since(machine: MachineRow, time: float) -> bool:
-    """Whether the machine's agent may still send readings after ``time``."""
-    presence = machine.presence
-    return machine.boot_id is not None and presence.since_s is not None and (presence.seen_s or 0.0) <= time
 
 
 def _follows(connection: Connection, run: JudgedRun, machine: MachineRow) -> JobEnd:

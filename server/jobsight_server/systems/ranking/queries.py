@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 from sqlalchemy import Connection, and_, func, select
 
-from jobsight_predictor.reliability.resource_vector import DEFAULTS
+from jobsight_predictor.reliability.resource_vector import WEIGHTS
 from jobsight_predictor.reliability.sessions import Presence
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.record import Record, Share
@@ -113,7 +113,7 @@ def machine_ranking(
     ]
     absent, busy = ranks.asked & ~ranks.present, ranks.asked & ranks.present & ~ranks.free
     return MachineRanking(
-        *(now, question.method, question.run_time_s, DEFAULTS.weights),
+        *(now, question.method, question.run_time_s, WEIGHTS),
         *(len(columns), len(order), NotRanked(int(absent.sum()), int(busy.sum()))),
         _rows(connection, ranks, places[:limit], now),
     )

@@ -40,7 +40,7 @@ def name_text(value: str, place: str) -> str:
     """
     if not value:
         raise BadRequest(f"{place} is empty; give a name")
-    if "\0" in value or (not value.isprintable() and _has_surrogate(value)):
+    if "\0" in value or (not value.isprintable() and any("\ud800" <= character <= "\udfff" for character in value)):
         raise BadRequest(
             f"{place} = {value[:_SHOWN]!r} contains a character that no name can have (NUL or a lone surrogate)"
         )
@@ -210,10 +210,6 @@ def one_cluster(found: list[str], noun: str) -> str | None:
 
 def _place(name: str) -> str:
     return f"{name} in the path" if request.view_args and name in request.view_args else f"query parameter {name}"
-
-
-def _has_surrogate(value: str) -> bool:
-    return any("\ud800" <= character <= "\udfff" for character in value)
 
 
 PROCESSORS_AT_MOST = 10**9

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, quote_plus, urlencode
 
 from flask import current_app, g, make_response, render_template, request, url_for
 from sqlalchemy import Connection, exists, select
@@ -18,6 +19,7 @@ from jobsight_server.web.kit.routes import COOKIE, Route, context, known_viewer
 
 _SAFE = "!$'()*,/:;?@"
 """Characters that stay as they are in a query, as in Flask's addresses."""
+_quoted = lru_cache(10_000)(partial(quote_plus, safe=_SAFE))
 
 Menu = tuple[tuple[str, str, tuple[str, ...]], ...]
 """Entries of the menu: endpoint, title, and the endpoints of the pages below it."""
@@ -89,4 +91,4 @@ def _url(noun: str, cluster: str, name: str) -> str:
     places = g.setdefault("places", {})  # a page has thousands of links
     if noun not in places:
         places[noun] = url_for(f"pages.{noun}")
-    return f"{places[noun]}?{urlencode({'cluster': cluster, 'name': name}, safe=_SAFE)}"
+    return f"{places[noun]}?cluster={_quoted(cluster)}&name={_quoted(name)}"

@@ -33,7 +33,7 @@ from jobsight_server.auth.tokens import AuthError, TokenCache
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.record import Record
 from jobsight_server.queries.job_named import owners
-from jobsight_server.settings import Settings
+from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.engine import LARGEST_ID
 from jobsight_server.web.kit.parameters import Parameter

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.make import not_none
 
 from jobsight_server.accounting.files import RawRecord, RecordReader
 from jobsight_server.accounting.parsers.slurm.reader import json_reader, text_reader
@@ -93,8 +94,7 @@ def test_a_damaged_row_of_text(damage: Any, row: int, sizes: int) -> None:
             fields = [f"{number}{suffix}", "name", user, "COMPLETED", str(NOON), str(NOON), str(NOON + 9)]
             lines.append("\x1f".join([*fields, "n1", f"cpu=1,mem={number}M", "1"]))
     whole = [line.encode() + b"\n" for line in lines]
-    header = header_of(whole[0])
-    assert header is not None
+    header = not_none(header_of(whole[0]))
     reader = text_reader(header)
     expected = read(reader, b"".join(whole), 10**6)
     hit = 1 + which * 3 + row
@@ -109,8 +109,7 @@ def test_a_damaged_row_of_text(damage: Any, row: int, sizes: int) -> None:
 @settings(deadline=None, max_examples=60)
 @given(st.binary(max_size=300), st.sampled_from([1, 7, 1000]))
 def test_rubbish_is_accounted_for(data: bytes, sizes: int) -> None:
-    header = header_of(b"JobIDRaw|User")
-    assert header is not None
+    header = not_none(header_of(b"JobIDRaw|User"))
     for reader in (json_reader(data), text_reader(header)):
         read(reader, data, sizes)
     read(json_reader(b""), b'{"jobs": [' + data + b'{"account": ' * 9 + data, sizes)

@@ -13,13 +13,14 @@ import msgspec
 import psutil
 import pytest
 from sqlalchemy import Engine, select
+from tests import make
 from tests.server.accounting.conftest import counted, rejects, rows
 
 from jobsight_server.accounting.follow_queue import QueueFollower
 from jobsight_server.accounting.follow_slurm import SlurmFollower
 from jobsight_server.accounting.load import LoadReport
 from jobsight_server.accounting.parsers.slurm.squeue import WIDTHS
-from jobsight_server.settings import AccountingSource
+from jobsight_server.settings.declared import AccountingSource
 from jobsight_server.storage.schema import accounting_files
 from jobsight_server.storage.seldom import Seldom
 
@@ -189,8 +190,7 @@ def test_every_way_to_fail(
     (label,) = counted(sqlite_engine, "accounting_unreadable")
     assert f"command sacct: {cause}".startswith(label) or label.startswith(f"command sacct: {cause}")
     assert rows(sqlite_engine, "state") == [("queued",)], "the queue is read all the same"
-    with sqlite_engine.connect() as connection:
-        assert connection.execute(select(accounting_files)).all() == []
+    assert make.rows(sqlite_engine, select(accounting_files)) == []
     deadline = time.monotonic() + 30  # what was killed goes when the kernel gets to it
     while any(asleep in " ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])):
         assert time.monotonic() < deadline, "it sleeps on"

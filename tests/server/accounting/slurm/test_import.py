@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine
+from tests.make import output_of
 from tests.server.accounting.conftest import counted, rejects, rows, through_power_cuts
 
 from jobsight_server.accounting.log_reader import LogReader
 from jobsight_server.accounting.read_logs import ImportReport, follow_once, import_files
 from jobsight_server.cli import main
-from jobsight_server.settings import AccountingSource
+from jobsight_server.settings.declared import AccountingSource
 
 from .test_text import FILETXT, row, text
 
@@ -144,12 +145,10 @@ def test_the_form_is_said(
     files = [write(form, written_as(form, newest, range(1, 4))) for form in ("json", "text", "filetxt")]
     where = ["--cluster", "lab", "--database", str(sqlite_engine.url)]
     forms = ("JSON of sacct", "text of sacct", "jobcomp/filetxt")
-    assert main(["import", *map(str, files), *where]) == 0
-    shown = capsys.readouterr().out
+    shown = output_of(main, capsys, "import", *map(str, files), *where)
     for file, form in zip(files, forms, strict=True):
         assert f"{file}: slurm, {form} (guessed)" in shown
-    assert main(["import", "slurm", str(files[0]), *where]) == 0
-    assert f"{files[0]}: slurm, JSON of sacct\n" in capsys.readouterr().out
+    assert f"{files[0]}: slurm, JSON of sacct\n" in output_of(main, capsys, "import", "slurm", str(files[0]), *where)
     queue = newest.document({"job_id": 1, "job_state": ["PENDING"], "submit_time": 5})
     assert main(["import", "slurm", str(write("squeue", queue)), *where]) == 1
     assert "a record of squeue: import the output of sacct" in capsys.readouterr().err

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.make import not_none
 
 from jobsight_server.accounting.parsers.slurm.job import event_of
 from jobsight_server.accounting.parsers.slurm.quantities import moment
@@ -36,14 +38,12 @@ def text(*rows: dict[str, str], delimiter: str = "\x1f", columns: list[str] = CO
 def run_of(events: Read, *rows: dict[str, str], **more: Any) -> RunRecord:
     (event,) = events(text(*rows, **more))
     assert isinstance(event, JobEvent), event
-    assert event.run is not None
-    return event.run
+    return not_none(event.run)
 
 
 def test_the_columns_that_the_documents_name_say_what_json_says(events: Read, newest: Any) -> None:
     document = (ROOT / "docs" / "operate" / "sources.md").read_text()
-    columns = re.search(r"--format=([A-Za-z,\\\n]+)", document)
-    assert columns is not None
+    columns = not_none(re.search(r"--format=([A-Za-z,\\\n]+)", document))
     named = columns[1].replace("\\\n", "").split(",")
     steps = [newest.step("batch", NOON, NOON + 100, 10 * MIB), newest.step("0", NOON, NOON + 50, 300 * MIB, tasks=2)]
     comment = "jobsight_asked=mem_per_node:4000M"
@@ -57,23 +57,37 @@ def test_the_columns_that_the_documents_name_say_what_json_says(events: Read, ne
     assert expected.run.asked_memory_bytes == 8000 * MIB
 
 
+@pytest.mark.parametrize(
+    ("batch_s", "step_s", "incomplete"), [(30, None, True), (31, None, False), (100, 30, True), (100, 31, False)]
+)
+def test_memory_of_a_step_within_one_interval_of_samples_is_a_lower_bound(
+    events: Read, batch_s: int, step_s: int | None, incomplete: bool
+) -> None:
+    memory = {"TRESUsageInTot": "mem=10240K", "TRESUsageInMin": "mem=10240K", "NTasks": "1"}
+    ends = {"7.batch": batch_s} if step_s is None else {"7.batch": batch_s, "7.0": step_s}
+    rows = [row(step, End=str(NOON + end_s), **memory) for step, end_s in ends.items()]
+    assert run_of(events, row("7"), *rows, columns=HEADER).memory_incomplete is incomplete
+
+
 def test_a_rounded_number_of_nodes_costs_no_record_whose_resources_are_known(events: Read) -> None:
     """sacct writes 1,024 nodes as 1K by default."""
     found = run_of(events, row("7", NNodes="1K", AllocTRES="cpu=4096,mem=1T,node=1024"), columns=HEADER)
     assert found.requested_nodes == "1024"
 
 
-def test_local_times_are_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    import time
-
+@pytest.fixture
+def in_prague(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The zone of this process."""
     monkeypatch.setenv("TZ", "Europe/Prague")
     time.tzset()
-    try:
-        assert moment("Start", "2026-07-01T02:00:00") == 1_782_864_000.0
-        assert moment("Start", "2026-01-01T01:00:00") == 1_767_225_600.0
-    finally:
-        monkeypatch.undo()
-        time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_local_times_are_of_this_machine(in_prague: None) -> None:
+    assert moment("Start", "2026-07-01T02:00:00") == 1_782_864_000.0
+    assert moment("Start", "2026-01-01T01:00:00") == 1_767_225_600.0
 
 
 @pytest.mark.parametrize(
@@ -91,25 +105,16 @@ def test_local_times_are_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_clocks_set_back(
     events: Read,
-    monkeypatch: pytest.MonkeyPatch,
+    in_prague: None,
     start: str,
     end: str,
     elapsed: str | None,
     expected: tuple[int, int],
 ) -> None:
-    import time
-
     back = 1_792_890_000
-    monkeypatch.setenv("TZ", "Europe/Prague")
-    time.tzset()
-    try:
-        one = row("7", Start=f"2026-10-25T{start}", End=f"2026-10-25T{end}", ElapsedRaw=elapsed or "")
-        run = run_of(events, one)
-    finally:
-        monkeypatch.undo()
-        time.tzset()
-    assert run.end is not None
-    assert (run.start - back, run.end - back) == expected
+    one = row("7", Start=f"2026-10-25T{start}", End=f"2026-10-25T{end}", ElapsedRaw=elapsed or "")
+    run = run_of(events, one)
+    assert (run.start - back, not_none(run.end) - back) == expected
 
 
 FILETXT = (

@@ -11,7 +11,7 @@ from tests.server.accounting.conftest import rows
 
 from jobsight_server.accounting.read_logs import follow_once, import_files
 from jobsight_server.queries.job_named import job_clusters
-from jobsight_server.settings import AccountingSource
+from jobsight_server.settings.declared import AccountingSource
 
 from .conftest import MIB, NOON
 from .test_text import text

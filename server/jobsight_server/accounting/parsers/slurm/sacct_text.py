@@ -49,11 +49,6 @@ class Header:
         absent = [column for column in NEEDED if column not in self.columns]
         return f"the header has no column {absent[0]}; ask sacct for it with --format" if absent else ""
 
-    @property
-    def id_column(self) -> int:
-        """Return the raw id, which nodes use, else the one that people see."""
-        return self.columns.index("JobIDRaw" if "JobIDRaw" in self.columns else "JobID")
-
 
 @dataclass(frozen=True, slots=True)
 class JobRows(RawRecord):
@@ -156,7 +151,8 @@ class TextRecords:
     def _begin(self, header: Header) -> None:
         self._header = header
         self._delimiters = len(header.columns) - 1
-        self._id_column = header.id_column
+        # The raw id, which nodes use, else the one that people see.
+        self._id_column = header.columns.index("JobIDRaw" if "JobIDRaw" in header.columns else "JobID")
         self._open_ended = header.columns[-1] in _FREE_TEXT
 
     def split(self, read: Callable[[int], bytes], tail: bytes, most_records: int) -> Iterator[Chunk]:

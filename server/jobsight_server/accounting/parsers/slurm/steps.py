@@ -27,7 +27,8 @@ OUT_OF_MEMORY = 125
 
 _OF_SLURM = frozenset({"batch", "extern", "interactive"})  # with one task each; the job's script starts the others
 _SIGNALLED = 256  # offset of the signal that ended a job, as in TORQUE
-_MOMENT_S = 1.0
+_INTERVAL_S = 30.0
+"""Slurm's default interval between samples; the log does not say which one a cluster or a job had."""
 _EXIT = re.compile(r"(-?[0-9]{1,9}):([0-9]{1,5})", re.ASCII)
 
 
@@ -140,18 +141,16 @@ def _used_of_gpus(
 def incomplete(steps: Sequence[SlurmStep]) -> bool:
     """Return whether a step, or a task of one, was not measured: it may have held most of the job's memory.
 
-    A step of a second was sampled once at most, perhaps before it held all its memory. ``extern`` holds nothing of
-    the job's.
+    Slurm samples a step as it starts and then at intervals, so a short one perhaps before it held all its memory.
+    ``extern`` holds nothing of the job's.
     """
     return any(
-        step.incomplete or not step.memory_bytes or _is_momentary(step) for step in steps if step.step_id != "extern"
+        step.incomplete or not step.memory_bytes or _is_short(step) for step in steps if step.step_id != "extern"
     )
 
 
-def _is_momentary(step: SlurmStep) -> bool:
-    if step.step_id in _OF_SLURM or step.start is None or step.end is None:
-        return False
-    return step.end - step.start <= _MOMENT_S
+def _is_short(step: SlurmStep) -> bool:
+    return step.start is not None and step.end is not None and step.end - step.start <= _INTERVAL_S
 
 
 def most_at_once(steps: Sequence[SlurmStep], amounts: Sequence[float], job_end: float) -> float:
