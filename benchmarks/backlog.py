@@ -113,8 +113,7 @@ def measure(directory: Path, trace: Path | None, count: int, node_count: int, li
     both = {"taken in": taken_in, "profiled and learned": profiled}
     found: dict[str, Any] = {name: {**times, "jobs_per_cpu_s": count / times["cpu_s"]} for name, times in both.items()}
     with engine.connect() as connection:
-        length = func.length(model_state.c.state) + func.length(model_state.c.key)
-        rows, size = connection.execute(select(func.count(), func.sum(length))).one()
+        rows, size = connection.execute(select(func.count(), func.sum(func.length(model_state.c.state)))).one()
     engine.dispose()
     return found | {"model": {"rows": rows, "bytes": size}}
 

@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 from calibration_document import PROBABILITIES, draw, put, table
 from calibration_measures import Statements, differences, summary
-from recorded_accuracy import FOLDER, ROOT, TRACES, workload
+from recorded_accuracy import FOLDER, ROOT, TRACES, first_jobs, workload
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from jobsight_predictor.evaluation.jobs import Jobs, first_jobs, in_time
+from jobsight_predictor.evaluation.jobs import Jobs, in_time
 from jobsight_predictor.profile import Profile, calibration
 from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.question import GroupKey

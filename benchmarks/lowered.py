@@ -15,10 +15,10 @@ from collections import defaultdict, deque
 
 import numpy as np
 from numpy.typing import NDArray
-from recorded_accuracy import FOLDER, workload
+from recorded_accuracy import FOLDER, first_jobs, workload
 
-from jobsight_predictor.evaluation.jobs import Jobs, first_jobs, in_time
-from jobsight_predictor.forecasters import Floats
+from jobsight_predictor.evaluation.jobs import Jobs, in_time
+from jobsight_predictor.forecasters.base import Floats
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.answer import need_steps
 from jobsight_predictor.profile.forecast import PendingForecast
@@ -37,8 +37,8 @@ WORKLOADS = (
 )
 Mask = NDArray[np.bool_]
 RULES = ("Jobsight", "forecast alone", "largest")
-SIMILAR = {"0": 0, "1": 1, "2 to 4": 2, "5 to 19": 5, "20 or more": 20}
-DAYS = (1, 7, 30)
+SIMILAR = {"0 to 4": 0, "5 to 19": 5, "20 or more": 20}
+DAYS = (7, 30)
 DAY_S = 86400.0
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -49,6 +50,16 @@ def workload(folder: Path, trace: str, metric: str) -> Jobs:
     if ".csv" in file.name:
         return jobs_of_machines(file, metric)
     return jobs_of_trace(read_swf(file), metric, file.name)
+
+
+def first_jobs(jobs: Jobs, n: int) -> Jobs:
+    """Select the first n jobs by submission."""
+    index = np.argsort(jobs.submitted, kind="stable")[:n]
+    return replace(
+        jobs,
+        questions=[jobs.questions[i] for i in index.tolist()],
+        **{name: getattr(jobs, name)[index] for name in ("submitted", "ended", "values", "seconds", "requested")},
+    )
 
 
 def small(jobs: int = 600) -> Jobs:

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from jobsight_scheduler.policies import POLICIES, choose_policy
+from jobsight_scheduler.policies.chosen import POLICIES, choose_policy
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.workload.canonical import Workload, canonical, questions_of
 from jobsight_scheduler.workload.lublin import lublin

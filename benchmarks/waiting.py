@@ -25,7 +25,7 @@ from jobsight_server.cli import main as jobsight
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.serve.app import create_app
-from jobsight_server.settings import load_settings
+from jobsight_server.settings.load import load_settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.schema import jobs
 from jobsight_server.web.open_jobs import JOBS_AT_MOST

@@ -20,7 +20,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.queries.savings import Asking, LeftOut, stored_days
 from jobsight_server.queries.waste import Waste, WasteRequest, waste
-from jobsight_server.settings import Settings
+from jobsight_server.settings.declared import Settings
 
 Floats = NDArray[np.float64]
 

@@ -18,7 +18,7 @@ def show(account: Account, console: Console) -> None:
     console.print(scores_table(account))
     console.print("Mean accuracy of the forecasts made at submission (1 is exact); in brackets the share within 20 %.")
     console.print(bounds_table(account))
-    console.print("Jobs that stayed within the recommended reservation; the target is 95 %.")
+    console.print("Jobs that stayed within their forecast's upper bound; the target is 95 %.")
     if others := not_scored(account):
         console.print(others)
     if account.memory is not None:
@@ -54,8 +54,8 @@ def scores_table(account: Account) -> Table:
 
 
 def bounds_table(account: Account) -> Table:
-    """Make the table of how often the recommended reservation was enough."""
-    table = _table("Recommended reservations", "metric", ["jobs", "enough: by jobs", "by value x seconds"])
+    """Make the table of how often the upper bound of the forecast at submission was enough."""
+    table = _table("Upper bounds of the forecasts", "metric", ["jobs", "enough: by jobs", "by value x seconds"])
     for metric, fit in account.fits.items():
         table.add_row(
             METRICS[metric].name, f"{fit.jobs:,}", f"{percent(fit.by_jobs, 1)}", f"{percent(fit.weighted, 1)}"
@@ -65,7 +65,7 @@ def bounds_table(account: Account) -> Table:
 
 def memory_table(memory: Waste) -> Table:
     """Make the table of requested, recommended and used memory."""
-    table = _table("Memory of the same jobs", "", ["GiB-hours", "share", "jobs need more", "with repeats"])
+    table = _table("Memory requests of the same jobs", "", ["GiB-hours", "share", "jobs need more", "with repeats"])
     rows = (
         ("requested by users", memory.requested_hours, memory.ran_out, memory.requests_repeated_hours),
         ("recommended", memory.reserved_hours, memory.would_run_out, memory.repeated_hours),
