@@ -62,3 +62,12 @@ def test_nothing_to_retry_is_no_failure(sqlite_engine: Engine, capsys: pytest.Ca
     url = f"{sqlite_engine.url}"
     assert "the quarantine is empty" in output_of(main, capsys, "quarantine", "retry", "--database", url)
     assert output_of(main, capsys, "quarantine", "--database", url).startswith("nothing was rejected\n")
+
+
+@pytest.mark.parametrize("option", [["show"], ["retry"], ["list", "--limit"]])
+def test_a_number_that_the_database_cannot_hold_is_named(
+    url: str, capsys: pytest.CaptureFixture[str], option: list[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["quarantine", *option, f"{2**63}", "--database", url])
+    assert "'9223372036854775808' is not a whole number of at most 18 digits" in capsys.readouterr().err

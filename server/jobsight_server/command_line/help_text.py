@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -23,11 +24,12 @@ class WholeWords(argparse.HelpFormatter):
 
 
 class HelpParser(argparse.ArgumentParser):
-    """A parser, also of subcommands, with this layout and a clear message where a number is expected."""
+    """A parser, also of subcommands, with this layout and clear messages where numbers are expected."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"formatter_class": WholeWords, **settings})
         self.register("type", float, _number)
+        self.register("type", int, _whole)
 
 
 def read_by(read: Callable[[str], Value]) -> Callable[[str], Value]:
@@ -57,6 +59,12 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text[:_SHOWN]!r} is not a number; give one such as 0.8 or 60") from None
+
+
+def _whole(text: str) -> int:
+    if not re.fullmatch(r"-?[0-9]{1,18}", text, re.ASCII):  # more than the database's 64 bits
+        raise argparse.ArgumentTypeError(f"{text[:_SHOWN]!r} is not a whole number of at most 18 digits")
+    return int(text)
 
 
 def fraction(text: str) -> float:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+from dataclasses import replace
 from functools import cache
 from math import inf
 from pathlib import Path
@@ -134,7 +136,7 @@ def can_be_stored(event: JobEvent) -> bool:
     if run is None:
         return True
     sizes = (run.used_memory_bytes or 0, run.requested_memory_bytes or 0)
-    counts = (run.processors or 0, *(processors for _, processors in run.nodes))
+    counts = (run.processors or 0, run.asked_processors or 0, run.gpus or 0, *(number for _, number in run.nodes))
     times = run.start, run.start if run.end is None else run.end
     return (
         0 < len(run.user) <= 255
@@ -142,4 +144,18 @@ def can_be_stored(event: JobEvent) -> bool:
         and (run.start == inf or times[1] < 2**33)
         and all(0 <= size <= LARGEST_BYTES for size in sizes)
         and all(0 <= count < 2**31 for count in counts)
+        and -(2**31) <= (run.exit_status or 0) < 2**31
     )
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_a_number_that_no_column_holds_is_refused_or_unknown(name: str) -> None:
+    data = LOGS[name].read_bytes()
+    reader = reader_of(name.partition("-")[0], data, ORIGIN)
+    records = [record for chunk in reader.split(io.BytesIO(data).read) for record in chunk.records]
+    for record in records[:4]:
+        for number in re.finditer(rb"[0-9]+", record.data):
+            for large in (b"2147483648", b"99999999999", b"9223372036854775808", b"9" * 40):
+                changed = record.data[: number.start()] + large + record.data[number.end() :]
+                found = outcome(reader, replace(record, data=changed))
+                assert isinstance(found, str) or can_be_stored(found), changed

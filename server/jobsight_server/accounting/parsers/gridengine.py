@@ -75,7 +75,7 @@ def parse_line(line: str) -> JobEvent:
     fields = _fields_of(parts)
     job_id = _job_id(fields)
     start = _time("start_time", fields)
-    failed = int(_number("failed", fields, INT32))
+    failed = int(_number("failed", fields, INT32 - 1))
     if start is None or failed in _NOT_STARTED:
         return JobEvent("N", job_id, _time("submission_time", fields) or 0.0)
     run = _run(fields, start, failed)
@@ -138,7 +138,7 @@ def _run(fields: Mapping[str, str], start: float, failed: int) -> RunRecord:
         raise AccountingError("end_time is missing")
     if end < start:
         raise AccountingError("end_time is before start_time", f"{fields['start_time']} {fields['end_time']}")
-    slots = int(_number("slots", fields, INT32))
+    slots = int(_number("slots", fields, INT32 - 1))
     if slots <= 0:
         raise AccountingError("slots is not a number of slots", fields["slots"])
     requests = requests_of(fields["category"])
@@ -160,7 +160,7 @@ def _run(fields: Mapping[str, str], start: float, failed: int) -> RunRecord:
     if user is None:
         raise AccountingError("owner is missing")
     host = text_field("hostname", fields["hostname"], LONGEST_INDEXED)
-    status = int(_number("exit_status", fields, INT32))
+    status = int(_number("exit_status", fields, INT32 - 1))
     # Grid Engine writes whole seconds or fractions, some releases 0.
     wallclock_s = _number("ru_wallclock", fields, LONGEST_S) or end - start
     return RunRecord(

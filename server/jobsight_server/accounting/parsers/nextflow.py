@@ -83,7 +83,7 @@ def _event(row: Row, origin: Origin) -> JobEvent:
     is_unknown = start is None
     if start is None:  # it began after its submission
         start = submitted or ended - (whole_s or 0.0)
-    if start > ended:
+    if not 0.0 < start <= ended:
         raise AccountingError("the end is before the start", f"{start:.0f} {ended:.0f}")
     run = _run(row, origin.user, start, ended, submitted, status)
     return JobEvent("E", task, ended, replace(run, start_unknown=True) if is_unknown else run, utc_s=ended)

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import product
 
 from jobsight_server.accounting.parsers import quantities
-from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LATEST, seconds_of
+from jobsight_server.accounting.parsers.quantities import INT32, LARGEST_BYTES, LATEST, seconds_of
 from jobsight_server.accounting.runs import AccountingError
 
 UNKNOWN = frozenset({"", "Unknown", "None", "N/A", "NONE", "(null)", "unknown", "INVALID", "Invalid"})
@@ -104,6 +104,8 @@ def tres(what: str, text: str) -> dict[str, float]:
             raise AccountingError(f"{what} is not name=amount", text)
         if name in ("cpu", "mem", "node") or name.startswith("gres/gpu"):
             found[name] = (clock_s(what, value) or 0.0) if ":" in value else amount(what, value)
+            if found[name] >= INT32 and name not in ("mem", "gres/gpumem"):
+                raise AccountingError(f"{what} has a count of more than 32 bits", text)
     return found
 
 
@@ -115,7 +117,7 @@ def count(what: str, text: str) -> int | None:
     """
     if text in UNKNOWN:
         return None
-    if not _EPOCH.fullmatch(text) or int(text) >= 2**31:
+    if not _EPOCH.fullmatch(text) or int(text) >= INT32:
         raise AccountingError(f"{what} is not a whole number", text)
     return int(text)
 
