@@ -42,12 +42,12 @@ class PendingForecast(Stored):
     the job's facts; ``stated_exceed`` the ``exceed_probability`` by the distribution alone, and ``out_near_limit`` that
     of jobs near their limit (``stated_near_limit``). ``keys``, ``weights`` (of the candidates), ``ranking``,
     ``exceed_probability``, ``limit`` (the request that it is held to), ``of_time`` and ``prospect`` serve the immediate
-    answer and are not kept. ``asked_for``: a recommendation that differs from the bound.
+    answer and are not kept. ``decided``: a recommendation that differs from the bound.
     """
 
     kept = (
         "forecasts", "value", "bound", "probability", "features", "known", "basis", "by_groups", "by_facts",
-        "stated_exceed", "_attempts", "out_near_limit", "asked_for",
+        "stated_exceed", "_attempts", "out_near_limit", "decided",
     )  # fmt: skip
     __slots__ = (*kept, "exceed_probability", "keys", "limit", "of_time", "prospect", "ranking", "weights")
 
@@ -68,7 +68,7 @@ class PendingForecast(Stored):
         self.of_time = False
         self.out_near_limit: float | None = None
         self._attempts: tuple[float, ...] | None = None
-        self.asked_for: float | None = None
+        self.decided: float | None = None
         self.prospect: Prospect | None = None
         self.probability = 0.0
         self.features: tuple[float, ...] = ()
@@ -76,7 +76,7 @@ class PendingForecast(Stored):
     @property
     def first(self) -> float | None:
         """Recommended request; None if unknown."""
-        return self.bound if self.asked_for is None else self.asked_for
+        return self.bound if self.decided is None else self.decided
 
     @property
     def attempts(self) -> tuple[float, ...]:
@@ -85,12 +85,12 @@ class PendingForecast(Stored):
             self._attempts = () if self.bound is None else (self.bound,)
             if self.bound is not None and self.prospect is not None:
                 self._attempts = ladder(self.prospect, self.bound, self.limit, of_time=self.of_time)
-        return self._attempts if self.asked_for is None else further(self.asked_for, self._attempts)
+        return self._attempts if self.decided is None else further(self.decided, self._attempts)
 
     def asking(self, amount: float) -> Self:
         """Return a copy with another amount to request; jobs of a burst share the original."""
         found = copy(self)
-        found.asked_for = amount
+        found.decided = amount
         return found
 
     def state(self) -> list[Any]:

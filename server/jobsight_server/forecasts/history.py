@@ -9,7 +9,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.series import make_five
-from jobsight_server.forecasts.reader import asked_for
+from jobsight_server.forecasts.reader import recommended_requests
 from jobsight_server.forecasts.record import Record
 from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.schema import jobs, profiles, series
@@ -89,17 +89,10 @@ class _Value(NamedTuple):
     lower_bound: bool
 
 
-_VALUES = select(
-    profiles.c.run_id,
-    profiles.c.metric,
-    profiles.c.learn_seq,
-    profiles.c.value,
-    profiles.c.forecast,
-    profiles.c.bound,
-    profiles.c.attempts,
-    profiles.c.shown_only,
-    profiles.c.lower_bound,
-).where(profiles.c.run_id.in_(bindparam("runs", expanding=True)))
+_OF_PROFILE = ("run_id", "metric", *_Value._fields[_Value._fields.index("learn_seq") :])
+_VALUES = select(*(profiles.c[name] for name in _OF_PROFILE)).where(
+    profiles.c.run_id.in_(bindparam("runs", expanding=True))
+)
 
 
 def _of_metric(found: list[_Value], n: int, with_five: bool) -> MetricHistory:
@@ -122,6 +115,6 @@ def _of_metric(found: list[_Value], n: int, with_five: bool) -> MetricHistory:
         job_id=[row.job_id for row in rows],
         actual=[row.value for row in rows if row.value is not None],
         answered=[row.forecast for row in rows],
-        bound=[next(iter(asked_for(row.bound, row.attempts)), None) for row in rows],
+        bound=[next(iter(recommended_requests(row.bound, row.attempts)), None) for row in rows],
         forecasts=forecasts,
     )

@@ -288,12 +288,12 @@ class Learner:
         forecast = profile.forecast_job(job.question)
         for resource in ASKED_FOR:
             if resource == metric:
-                asked_for = self._asked_for(job, resource, profile, forecast)
-                if asked_for is not None and asked_for != forecast.bound:
-                    forecast = forecast.asking(asked_for)
+                decided = self._decided_request(job, resource, profile, forecast)
+                if decided is not None and decided != forecast.bound:
+                    forecast = forecast.asking(decided)
         return forecast
 
-    def _asked_for(
+    def _decided_request(
         self, job: ForecastJob, resource: Resource, profile: Profile, forecast: PendingForecast
     ) -> float | None:
         """Return the decided or kept request, in the unit of the forecast; None: its bound."""

@@ -393,7 +393,7 @@ def write_learned(
     write_many(connection, _WRITE_PENDING, pending)
 
 
-def asked_for(bound: float | None, attempts: str | None) -> tuple[float, ...]:
+def recommended_requests(bound: float | None, attempts: str | None) -> tuple[float, ...]:
     """Return the requests recommended at submission, by columns of ``profiles``: one an attempt; empty if unknown."""
     if bound is None:
         return ()

@@ -141,32 +141,6 @@ ASKED_MEMORY = func.coalesce(jobs.c.asked_memory_bytes, jobs.c.requested_memory_
 ASKED_WALLTIME = func.coalesce(jobs.c.asked_walltime_s, jobs.c.requested_walltime_s)
 """The user's request, not the allocation, as in questions."""
 
-COLUMNS = (
-    jobs.c.id,
-    jobs.c.cluster,
-    jobs.c.user,
-    jobs.c.name,
-    jobs.c.queue,
-    ASKED_PROCESSORS,
-    ASKED_MEMORY,
-    ASKED_WALLTIME,
-    jobs.c.group,
-    jobs.c.account,
-    jobs.c.facts,
-    jobs.c.requested_memory_bytes,
-    jobs.c.requested_walltime_s,
-    jobs.c.state,
-    jobs.c.submitted,
-    jobs.c.start,
-    jobs.c.end,
-    jobs.c.forecast_seq,
-    jobs.c.job_id,
-    jobs.c.failure,
-    jobs.c.gpus,
-    jobs.c.memory_is_virtual,
-)
-"""Columns that ``job_of`` reads, in its order."""
-
 LONGEST_GROUP = 255  # characters
 
 
@@ -216,6 +190,25 @@ class ForecastJob(NamedTuple):
     def user(self) -> str:
         assert self.question.user is not None
         return self.question.user
+
+
+COLUMNS = (
+    jobs.c.id,
+    jobs.c.cluster,
+    jobs.c.user,
+    jobs.c.name,
+    jobs.c.queue,
+    ASKED_PROCESSORS,
+    ASKED_MEMORY,
+    ASKED_WALLTIME,
+    jobs.c.group,
+    jobs.c.account,
+    jobs.c.facts,
+    jobs.c.requested_memory_bytes,
+    jobs.c.requested_walltime_s,
+    *(jobs.c[name] for name in ForecastJob._fields[ForecastJob._fields.index("state") :]),
+)
+"""Columns that ``job_of`` reads, in its order."""
 
 
 def job_of(row: Sequence[Any]) -> ForecastJob:

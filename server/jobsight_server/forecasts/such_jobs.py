@@ -202,32 +202,21 @@ _OF_USER = (
     jobs.c.state == "ended",
 )
 _LATEST_FIRST = (jobs.c.end.desc(), jobs.c.id.desc())
+_COLUMNS = {
+    "run_id": jobs.c.id,
+    "processors": _COUNT,
+    "memory_bytes": _MEMORY.c.value * _COUNT,
+    "runtime_s": _RUNTIME.c.value,
+    "given_memory_bytes": jobs.c.requested_memory_bytes,
+    "given_walltime_s": jobs.c.requested_walltime_s,
+    "submitted": func.coalesce(jobs.c.submitted, jobs.c.start),
+    "requested_memory_bytes": func.nullif(ASKED_MEMORY, 0),  # 0 is none
+    "requested_walltime_s": func.nullif(ASKED_WALLTIME, 0),
+}
+"""Those of ``SuchJob`` that are not the columns of ``jobs`` with the same names."""
 # Built once: that costs as much as an execution.
 _LAST_RUNS = (
-    select(
-        jobs.c.id,
-        jobs.c.application,
-        _COUNT,
-        _MEMORY.c.value * _COUNT,
-        _RUNTIME.c.value,
-        jobs.c.failure,
-        jobs.c.requested_memory_bytes,
-        jobs.c.requested_walltime_s,
-        func.coalesce(jobs.c.submitted, jobs.c.start),
-        jobs.c.end,
-        jobs.c.memory_is_virtual,
-        jobs.c.job_id,
-        jobs.c.name,
-        jobs.c.queue,
-        jobs.c.group,
-        jobs.c.account,
-        func.nullif(ASKED_MEMORY, 0),  # 0 is none
-        func.nullif(ASKED_WALLTIME, 0),
-        jobs.c.facts,
-        jobs.c.requested_nodes,
-        jobs.c.memory_word,
-        jobs.c.gpus,
-    )
+    select(*(_COLUMNS[name] if name in _COLUMNS else jobs.c[name] for name in SuchJob._fields))
     .outerjoin(_MEMORY, _measured(_MEMORY, "memory"))
     .outerjoin(_RUNTIME, _measured(_RUNTIME, "runtime"))
     .where(*_OF_USER)

@@ -246,14 +246,9 @@ def row(entry: Measurement, config: ForecastConfig) -> dict[str, Any]:
     }
 
 
-def forecast_of(judged: Judged, entry: Measurement) -> dict[str, Any]:
-    """Return the columns of ``profiles`` for the forecasts of the measured value.
-
-    ``attempts`` are what was recommended to request: those after the first if it was too small, or may turn out to be.
-    """
+def forecast_of(judged: Judged) -> dict[str, Any]:
+    """Return the columns of ``profiles`` for the forecasts of a value."""
     attempts = tuple(judged.attempts)
-    if attempts and entry.value is not None and not entry.lower_bound and entry.value <= attempts[0]:
-        attempts = attempts[:1]
     return {
         "forecast": judged.value,
         "bound": judged.bound,

@@ -137,7 +137,7 @@ def _store(
                     "run_id": run,
                     "metric": metric,
                     "learn_seq": learn_seq if metric == "runtime" else 0,
-                    **forecast_of(learned_forecasts.get((run, metric), UNKNOWN), entry),
+                    **forecast_of(learned_forecasts.get((run, metric), UNKNOWN)),
                 }
                 for learn_seq, (run, entries) in enumerate(stored.items(), last + 1)
                 for metric, entry in entries.items()

@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, or_, select
 
 from jobsight_predictor.profile.reserve import held
-from jobsight_server.forecasts.reader import asked_for
+from jobsight_server.forecasts.reader import recommended_requests
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.forecasts.rounds import lock_learning
 from jobsight_server.profiler.kept_sums import (
@@ -210,7 +210,7 @@ def add_jobs(connection: Connection, rows: Iterable[Any], times: int = 1) -> Non
         key = (row.metric, day_of(row.end), name)
         if row.metric in COUNTED:
             _add_to(amounts, key, _amounts(row, largest))
-        if (score := score_of(row, next(iter(asked_for(row.bound, row.attempts)), None))) is not None:
+        if (score := score_of(row, next(iter(recommended_requests(row.bound, row.attempts)), None))) is not None:
             _add_to(scores, key, score)
     names = counted_as(connection, list(dict.fromkeys(name for _, _, name in (*amounts, *scores))))
     ids = group_ids(connection, (group for name in names.values() for group in levels_of(name).values()))
@@ -228,7 +228,7 @@ def _add_to(sums: Sums, key: tuple[str, int, GroupName], amounts: Sequence[float
 
 def _amounts(row: Any, largest: Mapping[str, float]) -> tuple[float, ...]:
     value = None if row.shown_only and not row.ran_out else row.value
-    attempts = asked_for(row.bound, row.attempts)
+    attempts = recommended_requests(row.bound, row.attempts)
     if row.metric == "memory" and row.cluster in largest and row.held_nodes:
         most = largest[row.cluster] * row.held_nodes / (row.asked_processors or 1)
         attempts = tuple(dict.fromkeys(min(attempt, most) for attempt in attempts))

@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from sqlalchemy import Engine, select
 
-from jobsight_server.forecasts.reader import asked_for
+from jobsight_server.forecasts.reader import recommended_requests
 from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.schema import jobs, profiles
 
@@ -78,7 +78,7 @@ def finished_jobs(engine: Engine, part: Part) -> Generator[dict[str, Any]]:
                     f"used_{unit}": found.value,
                     f"used_more_than_{unit}": found.lower_bound,
                     f"forecast_{unit}": found.forecast,
-                    f"reserve_{unit}": next(iter(asked_for(found.bound, found.attempts)), None),
+                    f"reserve_{unit}": next(iter(recommended_requests(found.bound, found.attempts)), None),
                 }
         if not rows:
             return

@@ -15,7 +15,7 @@ from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.advice.words import AskLine, Scheduler, scheduler_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.events import read_at_start
-from jobsight_server.forecasts.reader import asked_for
+from jobsight_server.forecasts.reader import recommended_requests
 from jobsight_server.forecasts.record import Metric, Record, Share
 from jobsight_server.profiler.gpus import gpus_busy, gpus_of_text
 from jobsight_server.profiler.values import GpuUse, Quantity
@@ -212,7 +212,7 @@ def _profile_rows(connection: Connection, run: Row[Any]) -> dict[str, dict[str, 
     found = {row.metric: dict(row._mapping) for row in rows}
     reports = connection.scalar(select(nodes.c.id).where(nodes.c.cluster == run.cluster).limit(1)) is not None
     for row in found.values():
-        row["bound"] = next(iter(asked_for(row["bound"], row["attempts"])), None)
+        row["bound"] = next(iter(recommended_requests(row["bound"], row["attempts"])), None)
         if not reports and (row["reason"] or "").startswith("no samples of "):
             row["reason"] = _NO_AGENTS
     return found

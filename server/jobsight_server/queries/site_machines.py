@@ -16,7 +16,7 @@ from jobsight_predictor.question import Question
 from jobsight_scheduler.simulator.shared_nodes import UNLIMITED, NodeSizes
 from jobsight_scheduler.workload.canonical import questions_of
 from jobsight_scheduler.workload.swf import Trace
-from jobsight_server.forecasts.reader import asked_for
+from jobsight_server.forecasts.reader import recommended_requests
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_WALLTIME
 from jobsight_server.queries.site_trace import SUBMITTED, AssumedSize, assumed_size, ended
 from jobsight_server.storage.clusters import Part
@@ -180,7 +180,9 @@ def _jobs(connection: Connection, part: Part) -> list[MachineJob]:
     found = []
     for *same, limit_s, asked_bytes, used, forecast, bound, attempts in map(tuple, connection.execute(query)):
         each = asked_bytes / same[4] if asked_bytes else None
-        found.append(MachineJob._make((*same, limit_s or None, each, used, forecast, asked_for(bound, attempts))))
+        found.append(
+            MachineJob._make((*same, limit_s or None, each, used, forecast, recommended_requests(bound, attempts)))
+        )
     return found
 
 

@@ -20,7 +20,7 @@ from jobsight_server.advice.words import KEPT
 from jobsight_server.cli import main
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.forecasts.decision import Kept
-from jobsight_server.forecasts.reader import asked_for
+from jobsight_server.forecasts.reader import recommended_requests
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.totals import count_again
@@ -474,4 +474,4 @@ def recorded_requests(served: Any) -> dict[str, float | None]:
     query = query.join(schema.profiles, schema.profiles.c.run_id == schema.jobs.c.id)
     with served.engine.connect() as connection:
         rows = connection.execute(query.where(schema.profiles.c.metric == "memory"))
-        return {job_id: next(iter(asked_for(*columns)), None) for job_id, *columns in rows}
+        return {job_id: next(iter(recommended_requests(*columns)), None) for job_id, *columns in rows}
