@@ -25,9 +25,9 @@ from accuracy_figures import draw_accuracy, draw_quality, draw_window
 from accuracy_users import constructed, missed_after_jumps, real
 from recorded_accuracy import FOLDER, ROOT, TRACES, figures, workload, write
 
+from jobsight_predictor.arrays import Floats
 from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.evaluation.jobs import Jobs, Protocol, grouped
-from jobsight_predictor.forecasters.base import Floats
 from jobsight_predictor.question import Objective
 from jobsight_predictor.series import pqm
 from jobsight_server.commands.backtest_plot import draw_backtest

@@ -9,8 +9,8 @@ import numpy as np
 from accuracy_users import WINDOW, Lifetime
 from matplotlib.axes import Axes
 
+from jobsight_predictor.arrays import Floats
 from jobsight_predictor.forecasters import FIVE
-from jobsight_predictor.forecasters.base import Floats
 from jobsight_server.command_line.plot_style import ACTUAL, INK, OURS, SERIES, drawing
 
 _COLOURS = {**SERIES, "Jobsight": OURS}

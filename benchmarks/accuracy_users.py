@@ -8,11 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from jobsight_predictor.evaluation.jobs import Indices, Jobs, grouped
+from jobsight_predictor.arrays import Floats, Indices
+from jobsight_predictor.evaluation.jobs import Jobs, grouped
 from jobsight_predictor.evaluation.replay import replay_jobsight
 from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
-from jobsight_predictor.forecasters.base import Floats
 from jobsight_predictor.question import Question
 from jobsight_predictor.series import pqm, recent_pqm
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from recorded_accuracy import FOLDER, first_jobs, workload
 
+from jobsight_predictor.arrays import Floats
 from jobsight_predictor.evaluation.jobs import Jobs, in_time
-from jobsight_predictor.forecasters.base import Floats
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.answer import need_steps
 from jobsight_predictor.profile.forecast import PendingForecast

@@ -23,11 +23,11 @@ from accuracy import TRACES, workload
 from numpy.typing import NDArray
 
 from jobsight_papers.profile_guided.tuning import FORECASTER_OF, sweep
-from jobsight_predictor.evaluation.jobs import Indices, Jobs, grouped, learning_order
+from jobsight_predictor.arrays import Floats, Indices
+from jobsight_predictor.evaluation.jobs import Jobs, grouped, learning_order
 from jobsight_predictor.evaluation.replay import pqm_when_asked, replay_forecaster
 from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.forecasters import FIVE
-from jobsight_predictor.forecasters.base import Floats
 from jobsight_server.accounting.amounts import percent
 from jobsight_server.command_line.plot_style import drawing
 

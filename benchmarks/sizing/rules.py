@@ -7,12 +7,11 @@ from bisect import insort
 from collections import deque
 
 import numpy as np
-from numpy.typing import NDArray
+
+from jobsight_predictor.arrays import Floats
 
 from .protocols import Rule
 from .tasks import Task
-
-Floats = NDArray[np.float64]
 
 NODE_BYTES = 128e9  # memory of a node in the published comparison
 

@@ -6,7 +6,9 @@ from math import inf, sqrt
 
 import numpy as np
 
-from .rules import Floats, LeastExpectedWaste, OfProcess, least_waste
+from jobsight_predictor.arrays import Floats
+
+from .rules import LeastExpectedWaste, OfProcess, least_waste
 from .tasks import Task
 
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobsight_predictor.arrays import Floats
 from jobsight_predictor.evaluation.cost import reservation_cost
 from jobsight_predictor.evaluation.equal_failures import at_equal_failures
 from jobsight_predictor.evaluation.jobs import Jobs, in_time
 from jobsight_predictor.evaluation.replay import replay_jobsight
-from jobsight_predictor.forecasters.base import Floats
 from jobsight_predictor.question import Objective
 from jobsight_scheduler.workload.backtest_jobs import jobs_of_trace
 from jobsight_scheduler.workload.swf import read_swf

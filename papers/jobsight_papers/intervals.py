@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from jobsight_predictor.arrays import Floats
 from jobsight_scheduler import figures
-from jobsight_scheduler.figures import Floats
 
 Interval = Mapping[str, float | None]
 

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jobsight_predictor.arrays import Floats
 from jobsight_scheduler.table import JobTable
-
-Floats = NDArray[np.float64]
 
 
 def interval(values: Floats, confidence: float = 0.95) -> list[float | None]:

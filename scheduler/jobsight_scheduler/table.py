@@ -10,10 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from jobsight_predictor.arrays import Floats, Integers
 from jobsight_scheduler.workload.canonical import Workload
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SCHEDULE = ("job", "submit_s", "start_s", "end_s", "processors")
 """The columns of a schedule file."""
@@ -26,11 +24,11 @@ class JobTable:
     ``user`` is a name, or a number as text; ``-`` if unknown.
     """
 
-    job: Ints
+    job: Integers
     submit_s: Floats
     start_s: Floats
     end_s: Floats
-    processors: Ints
+    processors: Integers
     run_s: Floats
     estimate_s: Floats
     user: NDArray[np.str_]
@@ -76,7 +74,7 @@ def write_table(table: JobTable, file: Path, columns: tuple[str, ...] | None = N
         writer.writerows(rows)
 
 
-def _written(column: Floats | Ints | NDArray[np.str_]) -> list[str]:
+def _written(column: Floats | Integers | NDArray[np.str_]) -> list[str]:
     if column.dtype.kind == "U":
         return [str(value) for value in column]
     return [str(int(value)) if value == int(value) else repr(value) for value in column.tolist()]

@@ -11,7 +11,8 @@ import numpy as np
 from jobsight_papers.coallocation.runs import ExperimentCase
 from jobsight_papers.coallocation.scenarios import BEST_CONSTANT, CONSTANTS, POLICIES
 from jobsight_papers.intervals import changes, holm, p_value
-from jobsight_scheduler.figures import Floats, interval
+from jobsight_predictor.arrays import Floats
+from jobsight_scheduler.figures import interval
 
 RunsByPolicy = dict[str, dict[int, Mapping[str, Any]]]
 """Figures of each seed, by policy."""

@@ -12,7 +12,7 @@ from math import ceil, floor
 
 import numpy as np
 
-from jobsight_predictor.forecasters.base import Floats
+from jobsight_predictor.arrays import Floats
 from jobsight_predictor.runtime.accuracy import RuntimeAccuracy
 from jobsight_scheduler.overbooking.plan import Booking, BookingPlan, JobOffer
 from jobsight_scheduler.overbooking.risk import NEGLIGIBLE, STEP_H, PlanRisk

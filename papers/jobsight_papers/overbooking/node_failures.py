@@ -8,8 +8,8 @@ from math import gamma
 
 import numpy as np
 
+from jobsight_predictor.arrays import Integers
 from jobsight_predictor.runtime.success import MachineFailure
-from jobsight_scheduler.overbooking.plan import Ints
 
 WEIBULL_SHAPE = 0.7
 """Below 1: a node that has just been repaired fails sooner, as in logs of large clusters."""
@@ -30,7 +30,7 @@ class Downtimes:
     def __init__(self, begins: list[list[float]], ends: list[list[float]]) -> None:
         self._begins, self._ends = begins, ends
 
-    def first(self, processors: Ints, from_h: float, until_h: float) -> float | None:
+    def first(self, processors: Integers, from_h: float, until_h: float) -> float | None:
         """Return the first instant from ``from_h`` until before ``until_h`` with one of the nodes down; None if all
         stay up.
         """

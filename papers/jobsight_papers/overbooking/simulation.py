@@ -15,10 +15,11 @@ import numpy as np
 from jobsight_papers.overbooking.node_failures import Downtimes
 from jobsight_papers.overbooking.plan import SimulatedPlan
 from jobsight_papers.overbooking.strategies import RISK_FORMS, AccuracyHistory, OverbookingStrategy
+from jobsight_predictor.arrays import Integers
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.success import MachineFailure, Recalibration
 from jobsight_scheduler.overbooking.accept import WIDE, OfferDecision, decide, decide_corrected
-from jobsight_scheduler.overbooking.plan import Booking, Ints, JobOffer
+from jobsight_scheduler.overbooking.plan import Booking, JobOffer
 
 DEADLINE_FACTOR = 5.0
 """Deadline after the release, as a multiple of the requested time (Birkenheuer, Brinkmann and Karl 2010)."""
@@ -226,7 +227,7 @@ class OverbookingSimulation:
             # A killed job would have run longer: its request was not too long.
             self._history.learn(job.question, 1.0 if ended.was_killed else job.run_h / job.requested_h)
 
-    def _leave(self, number: int, processors: Ints, now: float) -> None:
+    def _leave(self, number: int, processors: Integers, now: float) -> None:
         """Take the job off its processors; those that follow it may start."""
         following = set()
         for processor in processors.tolist():

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from jobsight_papers.intervals import interval
 from jobsight_papers.profile_guided.tuning import FORECASTER_OF, GRID
 from jobsight_papers.profile_guided.users import forecast_series
+from jobsight_predictor.arrays import Floats
 from jobsight_predictor.evaluation.replay import UNCLIPPED
 from jobsight_predictor.evaluation.scores import accuracies
-from jobsight_predictor.forecasters.base import Floats
 from jobsight_predictor.series import DEFAULT_PARAMETERS, FiveParameters, make_five, pqm
 
 TESTED = 50

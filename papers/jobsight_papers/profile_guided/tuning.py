@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.evaluation.jobs import Indices, Jobs, Protocol, grouped
+from jobsight_predictor.arrays import Floats, Indices
+from jobsight_predictor.evaluation.jobs import Jobs, Protocol, grouped
 from jobsight_predictor.evaluation.replay import replay_forecaster
 from jobsight_predictor.evaluation.scores import accuracies
-from jobsight_predictor.forecasters.base import Floats
 from jobsight_predictor.series import DEFAULT_PARAMETERS, FiveParameters
 
 EARLIER = 0.7

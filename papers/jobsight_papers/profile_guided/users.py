@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from jobsight_predictor.arrays import Floats
 from jobsight_predictor.evaluation.replay import UNCLIPPED
 from jobsight_predictor.evaluation.scores import accuracies
-from jobsight_predictor.forecasters.base import Floats
 from jobsight_predictor.forecasters.exponential import UnclippedExponential
 from jobsight_predictor.series import FiveParameters, make_five, pqm, recent_pqm
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_papers.ranking.owners import HOUR_S, Ints
-from jobsight_predictor.reliability.resource_vector import Floats
+from jobsight_papers.ranking.owners import HOUR_S
+from jobsight_predictor.arrays import Floats, Integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Observed:
     ended.
     """
 
-    machine: Ints
+    machine: Integers
     begin_s: Floats
     end_s: Floats
     ended: NDArray[np.bool_]
@@ -47,7 +47,7 @@ class Chooser:
     def __init__(self, view: GridView) -> None:
         self.view = view
 
-    def choose(self, job: int, now: float, candidates: Ints) -> int:
+    def choose(self, job: int, now: float, candidates: Integers) -> int:
         """Choose one of ``candidates``, machine numbers in ascending order, at least one. Ties: the lowest."""
         raise NotImplementedError
 
@@ -67,21 +67,21 @@ class Chooser:
 class FirstCome(Chooser):
     """The machine with the lowest number."""
 
-    def choose(self, job: int, now: float, candidates: Ints) -> int:
+    def choose(self, job: int, now: float, candidates: Integers) -> int:
         return int(candidates[0])
 
 
 class FastestFirst(Chooser):
     """The fastest machine."""
 
-    def choose(self, job: int, now: float, candidates: Ints) -> int:
+    def choose(self, job: int, now: float, candidates: Integers) -> int:
         return int(candidates[self.view.speed[candidates].argmax()])
 
 
 class Lazy(Chooser):
     """Idle machines ask for work, the longest idle one first."""
 
-    def choose(self, job: int, now: float, candidates: Ints) -> int:
+    def choose(self, job: int, now: float, candidates: Integers) -> int:
         return int(candidates[self.view.free_since_s[candidates].argmin()])
 
 
@@ -92,7 +92,7 @@ class Random(Chooser):
         super().__init__(view)
         self._rng = rng
 
-    def choose(self, job: int, now: float, candidates: Ints) -> int:
+    def choose(self, job: int, now: float, candidates: Integers) -> int:
         return int(candidates[self._rng.integers(len(candidates))])
 
 
@@ -115,7 +115,7 @@ class AvailabilityOracle(Chooser):
             self._session[machine] += 1
         self._end_s[machine] = ends[self._session[machine]]
 
-    def choose(self, job: int, now: float, candidates: Ints) -> int:
+    def choose(self, job: int, now: float, candidates: Integers) -> int:
         left_s = self._end_s[candidates] - now
         spare_s = left_s - self._work_s[job] / self.view.speed[candidates]
         if (spare_s >= 0.0).any():
@@ -169,7 +169,7 @@ class HistoryRank(Chooser):
     def left(self, machine: int, begin_s: float, end_s: float) -> None:
         self._ended[machine].append((begin_s, end_s))
 
-    def choose(self, job: int, now: float, candidates: Ints) -> int:
+    def choose(self, job: int, now: float, candidates: Integers) -> int:
         figures: Floats = np.array([self._of(machine, now) for machine in candidates.tolist()])
         return int(candidates[figures.argmax()])
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobsight_papers.ranking.owners import HOUR_S
-from jobsight_predictor.reliability.resource_vector import Floats
+from jobsight_predictor.arrays import Floats
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_papers.ranking.choosers import Chooser, GridView, Observed
-from jobsight_papers.ranking.owners import HOUR_S, Ints
+from jobsight_papers.ranking.owners import HOUR_S
+from jobsight_predictor.arrays import Floats, Integers
 from jobsight_predictor.reliability.fading import faded
 from jobsight_predictor.reliability.resource_vector import (
     WEIGHTS,
-    Floats,
     SuccessRecord,
     after_job,
     availability,
@@ -54,7 +54,7 @@ class SurvivalRank(Chooser):
     def left(self, machine: int, begin_s: float, end_s: float) -> None:
         self._ended.append((machine, begin_s, end_s))
 
-    def choose(self, job: int, now: float, candidates: Ints) -> int:
+    def choose(self, job: int, now: float, candidates: Integers) -> int:
         if now >= self._learned_to + RELEARN_S:
             machine, begin, end = np.array(self._ended).reshape(-1, 3).T
             going = np.flatnonzero(np.isfinite(self.view.since_s))
@@ -66,7 +66,7 @@ class SurvivalRank(Chooser):
         age_s = now - self.view.since_s[candidates]
         return int(candidates[self._learned.chance(candidates, age_s, self._run_s[job]).mean.argmax()])
 
-    def _learn(self, machine: Ints, begin_s: Floats, end_s: Floats, ended: NDArray[np.bool_], now: float) -> None:
+    def _learn(self, machine: Integers, begin_s: Floats, end_s: Floats, ended: NDArray[np.bool_], now: float) -> None:
         """Take in the parts of sessions since the last time."""
         self._learned.fade(faded(now - self._learned_to))
         self._learned.learn(machine, begin_s, np.maximum(begin_s, self._learned_to), end_s, ended, now)
@@ -91,7 +91,7 @@ class ResourceVectorRank(Chooser):
         flops = FLOPS * view.speed
         self._capacity = flops if is_raw else capacities(flops, np.ones(len(flops)))
 
-    def choose(self, job: int, now: float, candidates: Ints) -> int:
+    def choose(self, job: int, now: float, candidates: Integers) -> int:
         ra = availability(now - self.view.since_s[candidates])
         js = success(self._score[candidates])
         w1, w2, w3 = self.weights

@@ -8,10 +8,9 @@ from math import gamma
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.reliability.resource_vector import Floats
+from jobsight_predictor.arrays import Floats, Integers
 
 HOUR_S = 3600.0
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +35,7 @@ class CampusMachines:
     """n machines by number: speed, department (0 is the one without owners), and whether owners come."""
 
     speed: Floats
-    department: Ints
+    department: Integers
     owned: NDArray[np.bool_]
 
     def __len__(self) -> int:

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from jobsight_predictor.arrays import Floats, Indices
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
-from jobsight_predictor.forecasters.base import Floats
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.question import JobGroups, Objective
 from jobsight_predictor.series import NEAR
@@ -20,7 +20,7 @@ from .baselines import BASELINES
 from .cost import reservation_cost
 from .coverages import coverages
 from .equal_failures import at_equal_failures
-from .jobs import Indices, Jobs, Protocol, grouped, learning_order
+from .jobs import Jobs, Protocol, grouped, learning_order
 from .replay import UNCLIPPED, final_pqm, pqm_when_asked, replay_baseline, replay_forecaster, replay_jobsight
 from .scores import accuracies, auc, calibration, hindsight, summary
 

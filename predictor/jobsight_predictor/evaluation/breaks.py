@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from jobsight_predictor.arrays import Floats
 
 DROP = 0.10
 STRENGTH = 6.0

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jobsight_predictor.forecasters.base import LARGEST, Floats
+from jobsight_predictor.arrays import Floats
+from jobsight_predictor.forecasters.base import LARGEST
 from jobsight_predictor.profile.reserve import RETRIES
 
 

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jobsight_predictor.forecasters.base import Floats
-
-from .scores import Indices
+from jobsight_predictor.arrays import Floats, Indices
 
 EARLIEST = 200  # jobs; needed for a share held so far
 WINDOW = 500  # jobs; in a window

@@ -8,7 +8,7 @@ from typing import TypedDict
 
 import numpy as np
 
-from jobsight_predictor.forecasters.base import Floats
+from jobsight_predictor.arrays import Floats
 
 from .cost import reservation_cost
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from jobsight_predictor.forecasters.base import Floats
+from jobsight_predictor.arrays import Floats, Indices
 from jobsight_predictor.question import Question
 
 Protocol = Literal["completion", "start", "submission"]
@@ -17,8 +16,6 @@ Protocol = Literal["completion", "start", "submission"]
 on that. ``submission``: as if each job had ended before the next was submitted.
 """
 PROTOCOLS: tuple[Protocol, ...] = ("completion", "start", "submission")
-
-Indices = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from jobsight_predictor.arrays import Floats, Indices
 from jobsight_predictor.forecasters import FORECASTERS
-from jobsight_predictor.forecasters.base import Floats
 from jobsight_predictor.forecasters.exponential import UnclippedExponential
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import AtStart, PendingForecast
@@ -17,7 +17,7 @@ from jobsight_predictor.question import Objective
 from jobsight_predictor.series import DEFAULT_PARAMETERS, NEAR, RECENT, FiveParameters, make_five
 
 from .baselines import BASELINES
-from .jobs import Indices, Jobs, Protocol, in_time, learning_order
+from .jobs import Jobs, Protocol, in_time, learning_order
 
 UNCLIPPED = "exponential-unclipped"
 """The exponential forecast before clipping, as published."""

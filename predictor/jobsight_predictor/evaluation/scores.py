@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_predictor.forecasters.base import Floats
+from jobsight_predictor.arrays import Floats, Indices
 from jobsight_predictor.series import NEAR
-
-Indices = NDArray[np.intp]
 
 BINS = 10  # steps of probability in a calibration
 

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from jobsight_predictor.arrays import Floats
+
 REPEATS = 1999
 CLUSTERS_AT_LEAST = 6
 """With fewer there is no interval: five signs have only 32 combinations."""
 
 _FAR = 1e6  # standard errors
 _HALVINGS = 40
-Values = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,8 @@ def difference(
     share = np.bincount(place, is_treated) / np.bincount(place)
     # A job's arm minus its cluster's mean: a regression on the arm with a constant for each cluster.
     apart = is_treated - share[place]
-    both: Values = np.bincount(place, apart * value).astype(np.float64)
-    weight: Values = np.bincount(place, apart**2).astype(np.float64)
+    both: Floats = np.bincount(place, apart * value).astype(np.float64)
+    weight: Floats = np.bincount(place, apart**2).astype(np.float64)
     both, weight = both[weight > 0.0], weight[weight > 0.0]
     if not len(weight):
         return None
@@ -71,7 +72,7 @@ def difference(
 
 
 def _end(
-    both: Values, weight: Values, signs: NDArray[np.float32], found: float, side: float, alpha: float
+    both: Floats, weight: Floats, signs: NDArray[np.float32], found: float, side: float, alpha: float
 ) -> float | None:
     """Find the end of the interval: the farthest difference that is not rejected; None if none is rejected."""
     error = _error(both - found * weight, weight)
@@ -91,7 +92,7 @@ def _end(
     return found + side * far * error
 
 
-def _share(both: Values, weight: Values, signs: NDArray[np.float32], found: float, error: float, apart: float) -> float:
+def _share(both: Floats, weight: Floats, signs: NDArray[np.float32], found: float, error: float, apart: float) -> float:
     """Return the share of random signs with a difference as large, if the true one is ``apart`` errors from the
     estimate."""
     scores = both - (found + apart * error) * weight
@@ -102,6 +103,6 @@ def _share(both: Values, weight: Values, signs: NDArray[np.float32], found: floa
     return float(np.mean(np.abs(again) >= abs(apart) * its_error * (1.0 - 1e-9)))
 
 
-def _error(scores: Values, weight: Values) -> float:
+def _error(scores: Floats, weight: Floats) -> float:
     """Compute the standard error of the difference within clusters."""
     return float(np.sqrt((scores**2).sum()) / weight.sum())

@@ -5,13 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-Floats: TypeAlias = "NDArray[np.float64]"
+    from jobsight_predictor.arrays import Floats
 
 # Sums of a thousand squares of counts times such values fit into a double; no measurement is as large.
 LARGEST = 1e300

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import log
 from typing import TypeVar
 
-from .resource_vector import Floats
+from jobsight_predictor.arrays import Floats
 
 HALF_LIFE_S = 7 * 86_400.0
 """A machine that failed all jobs recovers within a month without any."""

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .resource_vector import Floats
-
-Bools = NDArray[np.bool_]
+from jobsight_predictor.arrays import Booleans, Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +21,10 @@ class Ranking:
     score: Floats
     low: Floats
     high: Floats
-    known: Bools
+    known: Booleans
 
 
-def ranked(score: Floats, low: Floats, high: Floats, known: Bools, eligible: Bools | None = None) -> Ranking:
+def ranked(score: Floats, low: Floats, high: Floats, known: Booleans, eligible: Booleans | None = None) -> Ranking:
     """Rank the ``eligible`` machines (default: all), highest score first.
 
     Ties: machines with history first, then the lowest number. A machine without history never ranks above all that

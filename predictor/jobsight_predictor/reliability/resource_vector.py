@@ -11,14 +11,14 @@ from math import nan
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+
+from jobsight_predictor.arrays import Floats
 
 JobEnd = Literal["success", "evicted", "requeued", "checkpointed", "failed", "user-failed"]
 """How a job left a machine. ``user-failed``: the user or the application is charged, not the machine."""
 
 PENALISED = ("evicted", "requeued", "checkpointed", "failed")
 
-Floats = NDArray[np.float64]
 
 AVAILABILITY_CAP_S = 86_400.0
 SUCCESS_CAP = 20.0

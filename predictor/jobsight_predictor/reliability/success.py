@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from jobsight_predictor.arrays import Floats
+
 from .fading import faded
-from .resource_vector import Floats, JobEnd
+from .resource_vector import JobEnd
 from .survival import INTERVAL_Z, Chances
 
 LATEST = 32.0

@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+
+from jobsight_predictor.arrays import Booleans, Floats, Integers
 
 from .fading import faded, faded_span
-from .resource_vector import Floats
 
 DAY_S = 86_400.0
 AGES_S: Floats = 3600.0 * np.array([0.0, 1.0 / 12.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 24.0, 48.0])
@@ -29,9 +29,6 @@ _ROUNDS = 10
 _FOREVER_S = 1e12
 _NARROWEST, _WIDEST = 0.02, 4.0
 
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
 
 class Chances(NamedTuple):
     """Probability, its interval, and whether the machine has a history, each of shape (n,)."""
@@ -39,7 +36,7 @@ class Chances(NamedTuple):
     mean: Floats
     low: Floats
     high: Floats
-    known: Bools
+    known: Booleans
 
 
 class Survival:
@@ -52,7 +49,7 @@ class Survival:
         self.age_events, self.age_weighted = np.zeros((2, len(AGES_S)))
 
     def learn(
-        self, machine: Ints, began_s: Floats, from_s: Floats, to_s: Floats, ended: Bools, now: float | Floats
+        self, machine: Integers, began_s: Floats, from_s: Floats, to_s: Floats, ended: Booleans, now: float | Floats
     ) -> None:
         """Learn from parts of sessions: begin of the session, the observed part, and whether the machine then became
         unavailable. Older observations weigh less at ``now``.
@@ -101,7 +98,7 @@ class Survival:
         factor = (self.age_events + BORROWED) / (self.spread()[0] * self.age_weighted + BORROWED)
         return factor * (total / float((factor * self.age_weighted).sum()))
 
-    def chance(self, machine: Ints, age_s: Floats, run_s: float) -> Chances:
+    def chance(self, machine: Integers, age_s: Floats, run_s: float) -> Chances:
         """Return the probabilities that machines of these numbers, available for ``age_s``, stay so for ``run_s`` more.
 
         An unknown age (NaN) counts as 0. A machine has a history after an ended session, or a day of one.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jobsight_predictor.forecasters.base import Floats
+from jobsight_predictor.arrays import Floats
 from jobsight_predictor.question import GroupKey, JobGroup, JobGroups, Question, group_name
 
 BINS = 100

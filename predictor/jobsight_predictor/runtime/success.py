@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from jobsight_predictor.forecasters.base import Floats
+from jobsight_predictor.arrays import Floats
 from jobsight_predictor.runtime.accuracy import BINS, GRID, RuntimeAccuracy
 
 PUBLISHED_FAILURES_PER_H = -log(0.95) / 744.0

@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from jobsight_predictor.arrays import Floats, Integers
 from jobsight_predictor.question import Question
 from jobsight_scheduler.workload.canonical import Workload, questions_of
 from jobsight_scheduler.workload.swf import Trace
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +91,7 @@ def draw_communication(trace: Trace, jobs: Workload, seed: int, habits: Habits |
     )
 
 
-def _dealt(users: Ints, habits: Habits, rng: np.random.Generator) -> Ints:
+def _dealt(users: Integers, habits: Habits, rng: np.random.Generator) -> Integers:
     """Return an application for each job: mostly that of the user's last job, else any of the user's."""
     stays, any_of_them = rng.random(len(users)) < habits.loyalty, rng.random(len(users))
     how_many: dict[int, int] = {}

@@ -8,8 +8,8 @@ from math import exp
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from jobsight_predictor.arrays import Floats
 from jobsight_predictor.question import Question
 from jobsight_scheduler.figures import interval
 
@@ -20,7 +20,6 @@ from .cosimulation import CoSimulation, figures, job_table
 from .placement import PLACEMENTS
 from .scheduler import Scheduler
 
-Floats = NDArray[np.float64]
 CONSTANTS_BPS = (20e6, 40e6, 80e6, 160e6)
 PARTS = 10
 """Consecutive parts of a log; their means give the intervals."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jobsight_predictor.arrays import Floats
 from jobsight_scheduler.coallocation.clusters import (
     Allocation,
     Clusters,
@@ -160,8 +161,6 @@ class CoSimulation:
                 flow.version += 1
                 heappush(self._ends, (now + flow.left_s / speed, place, flow.version))
 
-
-Floats = NDArray[np.float64]
 
 FULL = 1.0 + 1e-9
 """Demand over capacity above which a link is saturated."""

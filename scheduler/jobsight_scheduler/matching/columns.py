@@ -11,13 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from jobsight_predictor.arrays import Booleans, Floats
 from jobsight_scheduler.matching.predicates import Constant, Listed, Name, Node, Operation, names_in
 from jobsight_scheduler.matching.problem import MatchJob, Resource
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-
 
 _ORDERS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
@@ -42,15 +38,15 @@ class _Column:
     lists: tuple[tuple[Any, ...] | None, ...] | None = None
 
     @property
-    def present(self) -> Flags:
-        known: Flags = ~np.isnan(self.numbers)
+    def present(self) -> Booleans:
+        known: Booleans = ~np.isnan(self.numbers)
         return known if self.texts is None else known | (self.texts != None)  # noqa: E711  # elementwise
 
 
 @dataclass(frozen=True, slots=True)
 class _Truth:
-    true: Flags
-    false: Flags
+    true: Booleans
+    false: Booleans
 
 
 class ResourceColumns:
@@ -70,7 +66,7 @@ class ResourceColumns:
         column = self._column(name)
         return bool(column.present.any()) or column.lists is not None
 
-    def satisfied(self, node: Node) -> Flags:
+    def satisfied(self, node: Node) -> Booleans:
         """Return which resources satisfy a predicate; read-only."""
         found, size = self._truth(node).true, len(self._resources)
         return found if len(found) == size else np.broadcast_to(found, size)

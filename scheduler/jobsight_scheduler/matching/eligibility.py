@@ -9,7 +9,8 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from jobsight_scheduler.matching.columns import Flags, Floats, Integers, ResourceColumns, bound_to
+from jobsight_predictor.arrays import Booleans, Floats, Integers
+from jobsight_scheduler.matching.columns import ResourceColumns, bound_to
 from jobsight_scheduler.matching.predicates import Node, names_in
 from jobsight_scheduler.matching.problem import AttributeValue, Dependency, MatchJob, Problem, Relation
 
@@ -114,8 +115,8 @@ class ResourcesOfType:
     total: Floats
     used: Floats
     amounts: Floats
-    available: Flags
-    is_held: Flags
+    available: Booleans
+    is_held: Booleans
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +152,16 @@ class Eligibility:
             name: _of_type(problem, name, members.get(name, []), [self.dependencies[number].of for number in rows])
             for name, rows in self.rows.items()
         }
-        self._verdicts: dict[tuple[str, str], tuple[Flags, Floats]] = {}
+        self._verdicts: dict[tuple[str, str], tuple[Booleans, Floats]] = {}
         self._codes_of: dict[str, Integers] = {}
 
-    def satisfying(self, dependency: Dependency, job: MatchJob) -> Flags:
+    def satisfying(self, dependency: Dependency, job: MatchJob) -> Booleans:
         """Return which resources of its type satisfy the predicate, shape (R,)."""
         where = dependency.predicate
         of = self.types[dependency.type]
         return np.ones(len(of.members), dtype=np.bool_) if where is None else of.columns.satisfied(bound_to(where, job))
 
-    def verdicts(self, of_type: str, job_class: str) -> tuple[Flags, Floats]:
+    def verdicts(self, of_type: str, job_class: str) -> tuple[Booleans, Floats]:
         """Return which resources policies allow to ``job_class``, and the preference of each, both (R,)."""
         key = (of_type, job_class)
         if key not in self._verdicts:
@@ -172,10 +173,10 @@ class Eligibility:
             self._verdicts[key] = (allowed & self.types[of_type].available, preference)
         return self._verdicts[key]
 
-    def fitting(self, at: DependencyAt, is_idle: bool = False) -> Flags:
+    def fitting(self, at: DependencyAt, is_idle: bool = False) -> Booleans:
         """Return which resources of its type have the amounts, now or without any use, shape (R,)."""
         of = self.types[at.of.type]
-        fits: Flags = _fits(of.needs[at.row : at.row + 1], of.idle if is_idle else of.free)[0]
+        fits: Booleans = _fits(of.needs[at.row : at.row + 1], of.idle if is_idle else of.free)[0]
         return fits
 
     def eligible(self) -> list[Integers]:
@@ -195,18 +196,18 @@ class Eligibility:
                 found[number] = positions
         return found
 
-    def possible(self, candidates: list[Integers]) -> Flags:
+    def possible(self, candidates: list[Integers]) -> Booleans:
         """Return which jobs have enough candidates for each dependency, shape (jobs,)."""
         found = np.ones(len(self.numbers), dtype=np.bool_)
         for at, positions in zip(self.dependencies, candidates, strict=True):
             found[at.job] &= len(positions) >= at.of.count
         return found
 
-    def related(self, relation: Relation, mine: int, other: int, resources: Integers, chosen: int) -> Flags:
+    def related(self, relation: Relation, mine: int, other: int, resources: Integers, chosen: int) -> Booleans:
         """Return which ``resources`` of dependency ``mine`` are related to ``chosen`` of dependency ``other``."""
         members, to = self.type_of(mine).members[resources], self.type_of(other).members[chosen]
         codes = self._codes(relation.same)
-        found: Flags = (codes[members] == codes[to]) & (codes[members] >= 0)
+        found: Booleans = (codes[members] == codes[to]) & (codes[members] >= 0)
         return found
 
     def type_of(self, number: int) -> ResourcesOfType:
@@ -284,7 +285,7 @@ def _of_type(problem: Problem, name: str, positions: list[int], dependencies: li
     )
 
 
-def _fits(needs: Integers, has: Integers) -> Flags:
+def _fits(needs: Integers, has: Integers) -> Booleans:
     """Return for each row of ``needs`` (D, K) which rows of ``has`` (R, K) suffice, shape (D, R); for 0, all do."""
     found = np.ones((len(needs), len(has)), dtype=np.bool_)
     for column in range(needs.shape[1]):

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .columns import Floats, Integers
+from jobsight_predictor.arrays import Floats, Integers
+
 from .eligibility import Eligibility
 from .highs import Clock
 from .objectives import LinearForm

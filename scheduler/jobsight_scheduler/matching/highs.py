@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import highspy
 import numpy as np
 
-from .columns import Floats, Integers
+from jobsight_predictor.arrays import Floats, Integers
 
 Clock = Callable[[], float]
 

@@ -9,11 +9,11 @@ from functools import partial
 
 import numpy as np
 
+from jobsight_predictor.arrays import Floats, Integers
 from jobsight_scheduler.matching.check import STATUSES, Answer, Match, ObjectiveValue, Status
 from jobsight_scheduler.matching.eligibility import job_classes
 
 from .check import faults
-from .columns import Floats, Integers
 from .eligibility import Eligibility
 from .heuristics import Heuristics, Incumbent, preferred
 from .highs import Clock, Solved

@@ -11,7 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
-from .columns import Flags, Floats, Integers, ResourceColumns, bound_to
+from jobsight_predictor.arrays import Booleans, Floats, Integers
+
+from .columns import ResourceColumns, bound_to
 from .eligibility import Eligibility, ResourcesOfType
 from .packing import Placement
 from .predicates import Name, Node
@@ -35,7 +37,7 @@ class Shares:
     ``others`` are the shares in use of those that no job asks for.
     """
 
-    counted: dict[str, Flags]
+    counted: dict[str, Booleans]
     others: Floats
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from .columns import Flags, Floats, Integers
+from jobsight_predictor.arrays import Booleans, Floats, Integers
+
 from .eligibility import Eligibility
 from .problem import Relation
 
@@ -75,9 +76,9 @@ class Packing:
         fits: Integers = candidates[self._fitting(number, candidates)]
         return fits
 
-    def _fitting(self, number: int, resources: Integers) -> Flags:
+    def _fitting(self, number: int, resources: Integers) -> Booleans:
         left = self._left_of[number]
-        fits: Flags | None = None
+        fits: Booleans | None = None
         for kind, need in self._asked[number]:
             enough = left[kind].take(resources) >= need
             fits = enough if fits is None else fits & enough

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 import highspy
 import numpy as np
 
-from .columns import Floats, Integers
+from jobsight_predictor.arrays import Floats, Integers
+
 from .eligibility import Eligibility
 from .highs import Clock, HighsProgram
 from .objectives import PIECES, LinearForm, Shares, inverse_totals

@@ -7,9 +7,10 @@ from itertools import count as steps
 
 import numpy as np
 
+from jobsight_predictor.arrays import Booleans, Integers
 from jobsight_scheduler.matching.check import Tier, Unmatched
 
-from .columns import Flags, Integers, bound_to
+from .columns import bound_to
 from .eligibility import DependencyAt, Eligibility
 from .objectives import LinearForm
 from .packing import Packing, Placement
@@ -116,7 +117,7 @@ def _alone(eligibility: Eligibility, job: MatchJob, at: DependencyAt) -> tuple[T
     return "held", f"{name}: {_holders(eligibility, at, idle & allowed & ~eligibility.fitting(at))}"
 
 
-def _removed(eligibility: Eligibility, job: MatchJob, at: DependencyAt, satisfying: Flags) -> str:
+def _removed(eligibility: Eligibility, job: MatchJob, at: DependencyAt, satisfying: Booleans) -> str:
     """Return how many resources each part of the predicate removes, the largest number first."""
     of, where = eligibility.types[at.of.type], at.of.predicate
     removes = []
@@ -130,7 +131,7 @@ def _removed(eligibility: Eligibility, job: MatchJob, at: DependencyAt, satisfyi
     return f"of {len(of.members)}, {shown}; {int(satisfying.sum())} left"
 
 
-def _denied(eligibility: Eligibility, at: DependencyAt, denied: Flags, job: MatchJob) -> str:
+def _denied(eligibility: Eligibility, at: DependencyAt, denied: Booleans, job: MatchJob) -> str:
     of = eligibility.types[at.of.type]
     resources = [eligibility.problem.resources[of.members[position]] for position in np.flatnonzero(denied)]
     stale = [f"{one.name}: {one.unavailable}" for one in resources if one.unavailable is not None]
@@ -141,7 +142,7 @@ def _denied(eligibility: Eligibility, at: DependencyAt, denied: Flags, job: Matc
     return _listed(parts, len(stale))
 
 
-def _too_small(eligibility: Eligibility, at: DependencyAt, usable: Flags, idle: Flags) -> str:
+def _too_small(eligibility: Eligibility, at: DependencyAt, usable: Booleans, idle: Booleans) -> str:
     """Return which amount exceeds even an idle resource, or which capacity none has."""
     of, largest = eligibility.types[at.of.type], ""
     for column, kind in enumerate(of.kinds):
@@ -157,7 +158,7 @@ def _too_small(eligibility: Eligibility, at: DependencyAt, usable: Flags, idle: 
     return fits + largest + needed
 
 
-def _holders(eligibility: Eligibility, at: DependencyAt, held: Flags) -> str:
+def _holders(eligibility: Eligibility, at: DependencyAt, held: Booleans) -> str:
     """Return the resources that have the amounts when idle, with their holders and the ends of the holds."""
     of, now = eligibility.types[at.of.type], eligibility.problem.now_s
     texts = []

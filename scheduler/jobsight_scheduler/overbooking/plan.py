@@ -9,9 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from jobsight_predictor.arrays import Floats, Integers
 from jobsight_predictor.runtime.accuracy import RuntimeAccuracy
-
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class BookingPlace:
 
     start_h: float
     end_h: float
-    processors: Ints
+    processors: Integers
     predecessors: tuple[int, ...]
     successors: tuple[int, ...]
 
@@ -177,8 +176,6 @@ LARGEST_PLAN = 100_000
 
 _AT_ONCE = 32  # starts to examine together
 _FEW = 8  # bookings to add to the timetable one by one
-
-Floats = NDArray[np.float64]
 
 
 class BookingPlan:

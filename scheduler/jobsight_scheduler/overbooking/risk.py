@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from jobsight_predictor.forecasters.base import Floats
+from jobsight_predictor.arrays import Floats
 from jobsight_predictor.runtime.success import ends_of_running, ends_of_waiting, executable_by_scenarios, scenario_order
 from jobsight_scheduler.overbooking.plan import Booking, BookingPlace, BookingPlan, JobOffer
 

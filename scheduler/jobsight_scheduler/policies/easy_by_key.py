@@ -7,16 +7,13 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from jobsight_predictor.arrays import Floats, Integers
 from jobsight_scheduler.validator import Check
 from jobsight_scheduler.validator.promises import check_room_is_used
 
 from .base import JobRequests, PolicyError
 from .easy import Easy
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class EasyByKey(Easy):
@@ -33,13 +30,13 @@ class EasyByKey(Easy):
 
     def __init__(self, requests: JobRequests) -> None:
         super().__init__(requests)
-        self.need: Ints = np.array(requests.processors, dtype=np.int64)
+        self.need: Integers = np.array(requests.processors, dtype=np.int64)
         self.requested_s: Floats = np.array(requests.estimate_s, dtype=np.float64)
         self.submit_s: Floats = np.zeros(len(self.need))
         self.waiting: list[int] = []
 
     @abstractmethod
-    def keys(self, now: float, jobs: Ints) -> Floats:
+    def keys(self, now: float, jobs: Integers) -> Floats:
         """Return the key of each of ``jobs``, which wait at ``now``; shape (jobs,)."""
 
     def submitted(self, now: float, job: int) -> Sequence[int]:
@@ -71,7 +68,7 @@ class EasyByKey(Easy):
         self.waiting = [job for job in self.waiting if job not in started]
         return begun
 
-    def _in_order(self, now: float, jobs: Ints) -> Ints:
+    def _in_order(self, now: float, jobs: Integers) -> Integers:
         keys = np.asarray(self.keys(now, jobs), dtype=np.float64)
         if keys.shape != jobs.shape:
             raise PolicyError(

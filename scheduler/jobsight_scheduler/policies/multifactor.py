@@ -9,8 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from jobsight_predictor.arrays import Floats, Integers
 from jobsight_scheduler.policies.base import JobRequests
-from jobsight_scheduler.policies.easy_by_key import EasyByKey, Floats, Ints
+from jobsight_scheduler.policies.easy_by_key import EasyByKey
 
 
 class FairShare:
@@ -114,9 +115,9 @@ class Multifactor(EasyByKey):
         self.weights = weights or PriorityWeights()
         self.users = [question.user for question in requests.questions] or [None] * len(self.need)
         self.usage = FairShare(self.weights.half_life_days * DAY_S)
-        self.user_of: Ints = np.zeros(len(self.need), dtype=np.int64)
+        self.user_of: Integers = np.zeros(len(self.need), dtype=np.int64)
 
-    def keys(self, now: float, jobs: Ints) -> Floats:
+    def keys(self, now: float, jobs: Integers) -> Floats:
         weights = self.weights
         age = np.minimum(1.0, (now - self.submit_s[jobs]) / (weights.longest_age_days * DAY_S))
         shares = self.usage.factors(now)[self.user_of[jobs]]

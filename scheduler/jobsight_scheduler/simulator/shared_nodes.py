@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from jobsight_predictor.arrays import Floats, Integers
 from jobsight_predictor.question import Question
 from jobsight_scheduler.policies.placement import NEVER, Placement
 from jobsight_scheduler.simulator.event_loop import MakePolicy, Simulation
 from jobsight_scheduler.workload.canonical import LARGEST_MACHINE, Workload
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Where = tuple[Ints, Floats]
+Where = tuple[Integers, Floats]
 """Nodes, and the processors on each."""
 
 
@@ -64,7 +62,7 @@ class SharedNodes(Placement[Where]):
         super().__init__(work.processors.tolist(), work.estimate_s.tolist())
         self.nodes = NodeSizes(nodes.processors.copy(), nodes.memory_bytes.copy())  # the free part
         self.free, self.memory_of = int(nodes.processors.sum()), memory_of
-        self.where: dict[int, tuple[Ints, Floats, float]] = {}
+        self.where: dict[int, tuple[Integers, Floats, float]] = {}
         # By memory and processors, until a job starts or ends: many waiting jobs are alike.
         self._found: dict[tuple[float, int], Where | None] = {}
         self._delaying: set[tuple[float, int]] = set()  # they would delay the head

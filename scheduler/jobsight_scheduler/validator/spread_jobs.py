@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import numpy as np
-from numpy.typing import NDArray
 
+from jobsight_predictor.arrays import Floats
 from jobsight_scheduler.coallocation.clusters import Allocation, Clusters, Sharing, demand
 from jobsight_scheduler.coallocation.communication import CommunicatingJobs
 
 from .basics import BrokenRule
-
-Floats = NDArray[np.float64]
 
 TOLERANCE = 1e-9
 """Relative: sums of fractional seconds round."""

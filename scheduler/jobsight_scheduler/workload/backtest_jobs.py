@@ -8,7 +8,6 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from jobsight_predictor.evaluation.jobs import Jobs
 from jobsight_predictor.forecasters.base import LARGEST
@@ -16,8 +15,6 @@ from jobsight_predictor.question import Question
 
 from .canonical import asked_si, questions_of
 from .swf import Trace, TraceError
-
-Floats = NDArray[np.float64]
 
 SWF_METRICS = ("memory", "cpu", "runtime")
 VM_METRICS = ("memory", "cpu", "bandwidth")

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .swf import FIELDS, UNKNOWN, Trace
+from jobsight_predictor.arrays import Floats
 
-Floats = NDArray[np.float64]
+from .swf import FIELDS, UNKNOWN, Trace
 
 BUCKET_S = 1800.0
 BUCKETS = 48  # half hours of a day

@@ -16,12 +16,10 @@ from itertools import groupby
 from operator import itemgetter
 
 import numpy as np
-from numpy.typing import NDArray
 
+from jobsight_predictor.arrays import Booleans
 from jobsight_server.storage.sample_columns import MASK, NOTHING, UNKNOWN, Floats, Integers, SampleColumns
 from jobsight_server.storage.sent import INFINIBAND, SentRow, interfaces_of, unpack
-
-Flags = NDArray[np.bool_]
 
 LARGEST_BYTES_PER_S = 2**40
 """No interface moves more in a second, or between two readings less than a second apart (8.8 Tbit/s): a larger jump is
@@ -59,8 +57,8 @@ class _Raw:
     boot: Integers
     seconds: Floats
     memory: Integers
-    listed: Flags
-    ports: Flags
+    listed: Booleans
+    ports: Booleans
     word: Integers
     speed: Floats
     counters: Integers  # in and out: shape (2, k, n)
@@ -160,7 +158,7 @@ def _corrected(raw: _Raw) -> Corrected:
     return Corrected(raw.node, columns, events)
 
 
-def _network(raw: _Raw, has_value: Flags, booted: Flags) -> tuple[Integers, Integers, Floats]:
+def _network(raw: _Raw, has_value: Booleans, booted: Booleans) -> tuple[Integers, Integers, Floats]:
     """Return the bytes moved up to each reading (in, out, and those of ports in and out), the wraps undone, and since
     when traffic is unknown: the reading's own time if it is known."""
     time = raw.seconds[0]
@@ -195,18 +193,18 @@ def _network(raw: _Raw, has_value: Flags, booted: Flags) -> tuple[Integers, Inte
     return moved, wraps, since
 
 
-def _starts(begins: Flags) -> Integers:
+def _starts(begins: Booleans) -> Integers:
     """Return the place of the latest reading that ``begins`` something by each reading."""
     places: Integers = np.maximum.accumulate(np.where(begins, np.arange(len(begins)), 0))
     return places
 
 
-def _latest(known: Flags, starts: Integers) -> Integers:
+def _latest(known: Booleans, starts: Integers) -> Integers:
     """Return the place of the latest known value by each reading since ``starts``; -1 if there is none."""
     latest = np.maximum.accumulate(np.where(known, np.arange(len(known)), -1))
     return np.where(latest >= starts, latest, -1)
 
 
-def _before(latest: Integers, begins: Flags) -> Integers:
+def _before(latest: Integers, begins: Booleans) -> Integers:
     """Return the place of the latest known value before each reading."""
     return np.where(begins, -1, np.roll(latest, 1))

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from jobsight_predictor.arrays import Floats as Floats
+from jobsight_predictor.arrays import Integers as Integers
 
 MODULUS = 2**62
 """Totals of counters are stored modulo this."""

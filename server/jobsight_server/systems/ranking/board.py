@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from jobsight_predictor.reliability.rank import Bools, Ranking, ranked
-from jobsight_predictor.reliability.resource_vector import Floats, Vectors, capacities, vectors
+from jobsight_predictor.arrays import Booleans, Floats
+from jobsight_predictor.reliability.rank import Ranking, ranked
+from jobsight_predictor.reliability.resource_vector import Vectors, capacities, vectors
 from jobsight_predictor.reliability.success import both, chance_not_to_fail
 from jobsight_predictor.reliability.survival import Chances, Survival
 from jobsight_server.storage.engine import fetch
@@ -114,9 +115,9 @@ class MachineRanks:
     vectors: Vectors
     stays: Chances
     sound: Chances
-    present: Bools
-    free: Bools
-    asked: Bools
+    present: Booleans
+    free: Booleans
+    asked: Booleans
 
 
 def rank_machines(columns: MachineColumns, question: RankQuestion, now: float) -> MachineRanks:
