@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from jobsight_agent.procfiles import MOST_BYTES
 from jobsight_agent.reading import MOST_GPUS, GpuUse
 
 _BUSY, _USED, _TOTAL = "gpu_busy_percent", "mem_info_vram_used", "mem_info_vram_total"
-_MOST_BYTES = 2**63 - 1
 
 
 def find_gpus(sys_root: Path) -> tuple[str, ...]:
@@ -35,7 +35,7 @@ def read_gpus(devices: Sequence[str], number: Callable[[str], int], missed: list
         missed.append("gpu")
     found = []
     for device in devices[:MOST_GPUS]:
-        total = read(f"{device}/{_TOTAL}", _MOST_BYTES) or None
-        used = read(f"{device}/{_USED}", total or _MOST_BYTES)
+        total = read(f"{device}/{_TOTAL}", MOST_BYTES) or None
+        used = read(f"{device}/{_USED}", total or MOST_BYTES)
         found.append(GpuUse(Path(device).parent.name, read(f"{device}/{_BUSY}", 100), used, total))
     return tuple(found)

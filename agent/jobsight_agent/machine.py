@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from operator import mul
 from pathlib import Path
 
-from jobsight_agent.procfiles import text
+from jobsight_agent.procfiles import MOST_BYTES, text
 from jobsight_agent.reading import Reading
 
 _LARGEST_HZ = 1e12
-_LARGEST_BYTES = 2**63 - 1
 _DIGITS = 32
 _PAIRS = 2000
 _MOST_S = 0.03
@@ -123,7 +122,7 @@ def _size_bytes(directory: str) -> int | None:
         found = os.statvfs(directory)
     except (OSError, ValueError):
         return None
-    return min(found.f_blocks * found.f_frsize, _LARGEST_BYTES) or None
+    return min(found.f_blocks * found.f_frsize, MOST_BYTES) or None
 
 
 _MOST_JOBS = 1000

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from jobsight_agent.procfiles import MOST_BYTES
+
 EVENTS = ("start", "end")
 KINDS = ("ethernet", "infiniband", "opa", "other")
 METRICS = ("memory", "cpu", "network", "infiniband", "infiniband_stuck", "interfaces", "boot_id", "cgroups", "gpu")
@@ -13,7 +15,6 @@ MOST_JOBS = 512  # in a reading
 MOST_GPUS = 16
 LONGEST_JOB = 255  # a job's id
 _LONGEST_NAME = 64  # of an interface or a boot
-_MOST_BYTES = 2**63 - 1
 _MOST_CPUS = 2**31 - 1
 _LATEST = 8e9  # in the year 2223; not much later, a double cannot tell a microsecond from the next
 # Fields that may be missing at the end of a record: jobs, time since the boot, uncounted ports, GPUs.
@@ -139,11 +140,11 @@ def from_record(record: Any) -> Reading:
             time=_number(time, _LATEST),
             boot_id=_name(boot_id, _LONGEST_NAME),
             cpus=_count(cpus, _MOST_CPUS),
-            memory_total_bytes=_optional_count(total, _MOST_BYTES),
+            memory_total_bytes=_optional_count(total, MOST_BYTES),
             interfaces=ports,
             bytes_in=_counters(bytes_in, ports),
             bytes_out=_counters(bytes_out, ports),
-            memory_used_bytes=_optional_count(used, _MOST_BYTES),
+            memory_used_bytes=_optional_count(used, MOST_BYTES),
             cpu_busy_s=None if busy_s is None else _number(busy_s, 1e15),
             mark=None if mark is None else _mark(*_list(mark)),
             missed=tuple(_one_of(name, METRICS) for name in _list(missed)),
@@ -174,7 +175,7 @@ def sendable_name(text: str, longest: int = _LONGEST_NAME) -> bool:
 def _interface(name: Any, kind: Any, width_bits: Any, speed_bps: Any) -> Interface:
     if width_bits not in (32, 64):
         raise ValueError(f"not a counter's width: {width_bits!r:.80}")
-    if speed_bps is not None and _count(speed_bps, _MOST_BYTES) == 0:
+    if speed_bps is not None and _count(speed_bps, MOST_BYTES) == 0:
         raise ValueError("a speed of 0; use null for an unknown speed")
     return Interface(_name(name, _LONGEST_NAME), _one_of(kind, KINDS), int(width_bits), speed_bps)
 
@@ -187,12 +188,12 @@ def _job_usage(job: Any, cpu_s: Any, anon: Any, shmem: Any, file: Any, charged: 
     return JobUsage(
         _name(job, LONGEST_JOB),
         None if cpu_s is None else _number(cpu_s, 1e15),
-        *(_optional_count(value, _MOST_BYTES) for value in (anon, shmem, file, charged, peak)),
+        *(_optional_count(value, MOST_BYTES) for value in (anon, shmem, file, charged, peak)),
     )
 
 
 def _gpu_use(gpu: Any, busy: Any, used: Any, total: Any) -> GpuUse:
-    amounts = (_optional_count(value, _MOST_BYTES) for value in (used, total))
+    amounts = (_optional_count(value, MOST_BYTES) for value in (used, total))
     return GpuUse(_name(gpu, _LONGEST_NAME), _optional_count(busy, 100), *amounts)
 
 

@@ -19,6 +19,7 @@ from sqlalchemy import Connection, select
 
 from jobsight_server.accounting.command_output import CommandError, CommandOutput, CommandSource
 from jobsight_server.accounting.files import PIECE_BYTES, RawRecord, RecordReader, exactly
+from jobsight_server.accounting.follow_queue import RunKey
 from jobsight_server.accounting.formats import BEGINNING_BYTES, slurm_reader
 from jobsight_server.accounting.load import LoadReport, ParsedChunk, store_chunk
 from jobsight_server.accounting.parsers.slurm.reader import JSON_FORM
@@ -39,7 +40,6 @@ _SETTLED_S = 60.0
 # Unfinished records of slurmdbd are read again for so long.
 _UNSETTLED_S = 600.0
 
-RunKey = tuple[str, float | None]
 """Job id and submission."""
 
 

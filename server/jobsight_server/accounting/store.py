@@ -14,6 +14,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, text, upda
 
 from jobsight_server.accounting.parallel_tasks import add_up_tasks
 from jobsight_server.accounting.runs import JobEvent, JobRuns, RunRecord, StoredRun
+from jobsight_server.accounting.text import escaped
 from jobsight_server.storage.engine import lock_until_commit, write_many
 from jobsight_server.storage.event_counts import recounted
 from jobsight_server.storage.facts import application
@@ -167,4 +168,4 @@ def printable(data: bytes) -> str:
     'a\\x00\\xffé\\x1b[0m'
     """
     shown = data[: 4 * _SHOWN].decode("utf-8", "backslashreplace")[:_SHOWN]
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)[:_SHOWN]
+    return escaped(shown)[:_SHOWN]

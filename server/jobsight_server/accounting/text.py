@@ -19,6 +19,11 @@ def text_of(data: bytes) -> str:
     return data.decode("utf-8", _BY_BYTE)
 
 
+def escaped(text: str) -> str:
+    """Return external text without control characters, which could command a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def _latin_1(error: UnicodeError) -> tuple[str, int]:
     assert isinstance(error, UnicodeDecodeError)
     return error.object[error.start : error.end].decode("latin-1"), error.end

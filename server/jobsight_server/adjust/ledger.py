@@ -91,8 +91,6 @@ def resolve(connection: Connection, cluster: str, present: Mapping[str, PresentJ
         value = _present_value(present, row)
         if row.state in (NOT_MADE, FAILED):
             state = DONE if value == row.new and latest[row.job_id, row.resource] == row.id else row.state
-        elif value is None:
-            state = LOST
         elif value == row.new:
             state = DONE
         elif value == row.old:

@@ -12,9 +12,10 @@ from sqlalchemy import Connection, Row, select
 from jobsight_server.accounting.amounts import memory_bytes
 from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.adjust.ledger import first_requests
-from jobsight_server.adjust.present import Change, PresentJob, Resource
+from jobsight_server.adjust.present import Change, PresentJob
 from jobsight_server.advice.recommendation import JobRequest, recommend
 from jobsight_server.forecasts import AnswerReader
+from jobsight_server.forecasts.decision import Resource
 from jobsight_server.forecasts.request import asked_for, question_of
 from jobsight_server.forecasts.such_jobs import SuchJob, last_runs
 from jobsight_server.settings.tables import AdjustLimits

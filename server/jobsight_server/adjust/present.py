@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 from jobsight_server.accounting.command_output import CommandOutput
-
-Resource = Literal["memory", "runtime"]
-"""A resource by the name of its metric."""
+from jobsight_server.forecasts.decision import Resource
 
 
 @dataclass(frozen=True, slots=True)

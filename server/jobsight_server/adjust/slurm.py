@@ -14,7 +14,8 @@ from jobsight_server.accounting.parsers.slurm.quantities import amount, clock_s,
 from jobsight_server.accounting.parsers.slurm.squeue import row_of
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.text import text_of
-from jobsight_server.adjust.present import Amount, PresentJob, Resource, run_command
+from jobsight_server.adjust.present import Amount, PresentJob, run_command
+from jobsight_server.forecasts.decision import Resource
 
 _JOB_ID = re.compile(r"[0-9]{1,10}", re.ASCII)
 _MEMORY = re.compile(r"\bMinMemory(Node|CPU)=([0-9]+(?:\.[0-9]+)?[KMGTPE]?)(?=\s|$)", re.ASCII)

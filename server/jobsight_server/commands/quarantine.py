@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 import msgspec
 from sqlalchemy import Engine
 
+from jobsight_server.accounting.text import escaped
 from jobsight_server.command_line.answers import existing
 from jobsight_server.command_line.arguments import add_settings
 from jobsight_server.queries.rejected import LISTED, Rejected, rejected_data
@@ -62,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 def _print_list(found: Rejected) -> None:
     print("rejected, by reason" if found.rejected else "nothing was rejected")
     for count in found.rejected:
-        print(f"{count.value:>10}  {count.name}  {_shown(count.label)}")
+        print(f"{count.value:>10}  {count.name}  {escaped(count.label)}")
     print(
         f"\nquarantined batches: {found.quarantine_kept} kept ({found.quarantine_held_bytes} bytes), "
         f"{found.quarantine_dropped} dropped for lack of space, {found.quarantine_taken_in} stored after a retry"
@@ -71,11 +72,11 @@ def _print_list(found: Rejected) -> None:
         where = f"{batch.cluster or '-'}/{batch.node or '-'}"
         size = f"{batch.bytes} bytes" if batch.bytes or batch.cluster is None else "kept by its agent"
         waits = " (waiting for a retry)" if batch.retry else ""
-        print(f"{batch.id:>10}  {_moment(batch.received_at)}  {_shown(where)}  {size}: {_shown(batch.reason)}{waits}")
+        print(f"{batch.id:>10}  {_moment(batch.received_at)}  {escaped(where)}  {size}: {escaped(batch.reason)}{waits}")
     print(f"\naccounting lines: {found.accounting_rejects_kept} kept")
     for line in found.accounting_rejects:
         place = f"{line.cluster} {line.path}:{line.line}"
-        print(f"{_shown(place)}: {_shown(line.reason)}: {_shown(line.text)}")
+        print(f"{escaped(place)}: {escaped(line.reason)}: {escaped(line.text)}")
 
 
 def _show(engine: Engine, number: int, *, body_only: bool) -> int:
@@ -87,8 +88,8 @@ def _show(engine: Engine, number: int, *, body_only: bool) -> int:
         sys.stdout.buffer.write(kept.body)
         return 0
     print(f"received  {_moment(kept.received_at)} UTC")
-    print(f"from      {_shown(kept.cluster or '-')}/{_shown(kept.node or '-')}")
-    print(f"reason    {_shown(kept.reason)}")
+    print(f"from      {escaped(kept.cluster or '-')}/{escaped(kept.node or '-')}")
+    print(f"reason    {escaped(kept.reason)}")
     print(
         f"size      {kept.bytes} bytes" + ("" if kept.bytes == len(kept.body) else f", {len(kept.body)} of them kept")
     )
@@ -96,7 +97,7 @@ def _show(engine: Engine, number: int, *, body_only: bool) -> int:
         print("\nNot kept here: its agent still has it and will send it again.")
         return 0
     text = _unpacked(kept.body).decode("utf-8", "backslashreplace")
-    print(f"\n{_shown(text[:_SHOWN_CHARACTERS])}")
+    print(f"\n{escaped(text[:_SHOWN_CHARACTERS])}")
     if len(text) > _SHOWN_CHARACTERS:
         print(f"... {len(text) - _SHOWN_CHARACTERS} more characters: --body gives all")
     return 0
@@ -120,7 +121,7 @@ def _retry(engine: Engine, ids: Sequence[int], wait_s: float) -> int:
         time.sleep(_LOOK_S)
     print(f"{len(marked) - waiting - len(again)} of {len(marked)} batches were accepted")
     for number, reason in again[:LISTED]:
-        print(f"{number:>10}  rejected again: {_shown(reason)}")
+        print(f"{number:>10}  rejected again: {escaped(reason)}")
     if waiting:
         print(f"{waiting} waiting: a server retries them while it runs, or when it next starts", file=sys.stderr)
     return 1 if waiting or again else 0
@@ -138,8 +139,3 @@ def _unpacked(body: bytes) -> bytes:
 
 def _moment(time_s: float) -> str:
     return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%d %H:%M:%S}"
-
-
-def _shown(text: str) -> str:
-    """Return external text without control characters, which could command a terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

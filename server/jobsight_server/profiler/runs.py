@@ -32,15 +32,11 @@ AFTER_S = 3600.0
 _OVERTIME_S = 3600.0
 _FOREVER = 1e18
 # The runs first, by their end: the nodes' own index leads to every run ever on them.
-ON_NODES = (
+_ON_NODES = (
     'SELECT j.cluster, n.node, j.id, j.start, j."end", j.requested_walltime_s, n.processors '
-    "FROM jobs j CROSS JOIN job_nodes n "
-    'WHERE n.run_id = j.id AND j."end" > ? AND j.start < ? '
-    "UNION ALL "
-    'SELECT j.cluster, n.node, j.id, j.start, j."end", j.requested_walltime_s, n.processors '
-    "FROM jobs j CROSS JOIN job_nodes n "
-    'WHERE n.run_id = j.id AND j."end" IS NULL AND j.start < ?'
+    'FROM jobs j CROSS JOIN job_nodes n WHERE n.run_id = j.id AND j."end"'
 )
+ON_NODES = f"{_ON_NODES} > ? AND j.start < ? UNION ALL {_ON_NODES} IS NULL AND j.start < ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +190,6 @@ _MARK_WITHIN_S = 300.0
 # Lives on one node at most this far apart are read together: a query costs as much as some hundred readings.
 _TOGETHER_S = 60.0
 
-_EVER = 1e18
 # ``asked`` first, joined in this order: SQLite would scan the whole table for (..) IN (VALUES ..).
 _MARKS = (
     "WITH asked(node_id, job_id) AS (VALUES {asked}) "
@@ -261,7 +256,7 @@ def boundaries(marks: Sequence[MarkTime], start: float, end: float, next_start: 
     """
     begun = _nearest([time for event, time in marks if event == "start"], start)
     after = start if begun is None else begun
-    latest = _EVER if next_start is None else next_start
+    latest = _FOREVER if next_start is None else next_start
     ended = _nearest([time for event, time in marks if event == "end" and after < time < latest], end)
     offsets = [mark - logged for mark, logged in ((begun, start), (ended, end)) if mark is not None]
     offset = sum(offsets) / len(offsets) if offsets else 0.0

@@ -205,7 +205,6 @@ def _whole(text: str | None) -> int | None:
     return int(text) if 0 < int(text) < INT32 else None
 
 
-LONGEST_NAME = 255
 # Far more than any machine has; a larger number is an error in the log.
 MOST_PER_NODE = 65_536
 MOST_PER_JOB = 10_000_000
@@ -226,7 +225,7 @@ def processors_by_node(text: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in text.split("+"):
         match = _PART.fullmatch(part)
-        if match is None or len(match[1]) > LONGEST_NAME:
+        if match is None or len(match[1]) > LONGEST_INDEXED:
             raise AccountingError("exec_host has a part of unknown form", part)
         node, slots, times = match.groups()
         count = (1 if slots is None else _count(slots, part)) * (1 if times is None else int(times))

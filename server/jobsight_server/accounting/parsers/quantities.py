@@ -15,7 +15,7 @@ LATEST = 2**33
 LONGEST_S = 10**10
 LARGEST_BYTES = 2**62
 INT32 = 2**31
-LONGEST_INDEXED = 255  # users and job ids; an index entry of PostgreSQL has at most about 2,700 bytes
+LONGEST_INDEXED = 255  # users, job ids and nodes; an index entry of PostgreSQL has at most about 2,700 bytes
 LONGEST_TEXT = 4096
 
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")

@@ -18,6 +18,7 @@ from jobsight_scheduler.matching import OBJECTIVES, Answer, InvalidProblemError,
 from jobsight_scheduler.matching.ladder import DEADLINE_S
 from jobsight_scheduler.matching.read import read_objectives
 from jobsight_server.accounting.amounts import percent
+from jobsight_server.command_line.answers import print_json
 from jobsight_server.storage.errors import UserError
 
 LARGEST_FILE = 256 * 2**20
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     problem = _problem(args)
     answer = match(problem, clock=time.process_time, deadline_s=args.deadline)
     if args.json:
-        print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+        print_json(answer)
     else:
         show(answer, Console())
     return 0

@@ -12,6 +12,7 @@ from msgspec import Meta
 from jobsight_scheduler.matching.problem import AttributeValue
 from jobsight_scheduler.matching.records import InvalidProblemError
 from jobsight_server.storage.errors import RefusedError
+from jobsight_server.web.kit.parameters import LATEST_TIME_S
 
 MOST_FIELDS = 100
 LONGEST_NAME = 200
@@ -52,7 +53,6 @@ def check_name(name: str, place: str) -> None:
 
 
 LARGEST_AMOUNT = 1e15
-LATEST_TIME_S = 1e11
 
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME)]
 Amount = Annotated[float, Meta(ge=0, le=LARGEST_AMOUNT)]

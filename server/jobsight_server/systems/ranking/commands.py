@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import msgspec
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
@@ -17,7 +16,7 @@ from sqlalchemy import Connection
 
 from jobsight_predictor.reliability.exports import classad, exportable, rank_expression, slurm_weights
 from jobsight_server.accounting.amounts import span_s
-from jobsight_server.command_line.answers import existing
+from jobsight_server.command_line.answers import existing, print_json
 from jobsight_server.command_line.arguments import add_settings, settings_of
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.settings.declared import LONGEST_NAME
@@ -80,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         now = time.time()
         found = machine_ranking(connection, columns, question, now, name=args.name, limit=limit)
     if args.format == "json":
-        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+        print_json(found)
     elif args.format == "table":
         _show(found, Console())
     else:

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, insert, select, text, update
 from jobsight_predictor.reliability.fading import faded
 from jobsight_predictor.reliability.survival import Survival
 from jobsight_server.storage.engine import fetch, lock_until_commit
+from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.systems.ranking.rows import MachineRow
 from jobsight_server.systems.ranking.tables import reliability_state
 
@@ -50,7 +51,6 @@ def write_reliability(connection: Connection, state: ReliabilityState) -> None:
         connection.execute(insert(reliability_state).values(id=1, **values))
 
 
-DAY_S = 86_400.0
 _LEARNED = "SELECT id, events, seconds, weighted FROM machines ORDER BY id"
 _FADE = text(
     "UPDATE machines SET events = events * :factor, seconds = seconds * :factor, weighted = weighted * :factor, "

@@ -120,10 +120,8 @@ _AT_ONCE = 2000
 _UNDECIDED_S = 3600.0
 
 _TOP = "SELECT recorded_at FROM jobs WHERE recorded_at > ? AND recorded_at <= ? ORDER BY recorded_at LIMIT 1 OFFSET ?"
-_OF_RUN = (
-    *(jobs.c[name] for name in ("id", "cluster", "job_id", "start", "end", "state", "user", "application")),
-    *(jobs.c[name] for name in ("exit_status", "recorded_at", "failure")),
-)
+_COPIED = ("cluster", "job_id", "start", "end", "user", "exit_status", "recorded_at", "failure")
+_OF_RUN = [jobs.c[name] for name in ("id", "state", "application", *_COPIED)]
 _ENDED = jobs.c.state.in_(("ended", "requeued")) & jobs.c.end.is_not(None)
 _RECORDED = select(*_OF_RUN).where(
     jobs.c.recorded_at > bindparam("since"), jobs.c.recorded_at <= bindparam("until"), _ENDED
@@ -197,17 +195,10 @@ def _runs(connection: Connection, rows: dict[int, Any]) -> dict[int, JudgedRun]:
         places.setdefault(row.run_id, {})[row.node] = row.processors
     return {
         number: JudgedRun(
-            row.cluster,
-            row.job_id,
-            row.start,
-            row.end,
-            row.user,
-            row.application or "",
-            places[number],
-            row.state == "requeued",
-            row.exit_status,
-            row.recorded_at,
-            row.failure,
+            **{name: getattr(row, name) for name in _COPIED},
+            application=row.application or "",
+            nodes=places[number],
+            requeued=row.state == "requeued",
         )
         for number, row in rows.items()
         if number in places

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from jobsight_server.accounting.amounts import MIB
 from jobsight_server.accounting.parsers.quantities import (
     LARGEST_BYTES,
     LONGEST_INDEXED,
@@ -55,7 +56,6 @@ _FLAGS = frozenset({"POWER_UP_NODE", "UPDATE_DB", "RESV_DEL_HOLD", "EXPEDITING",
 _TEXTS = {"group": "Group", "account": "Account", "queue": "Partition"}
 _JOB_ID = re.compile(r"[0-9]{1,10}(?:_[0-9]{1,10}|\+[0-9]{1,6})?", re.ASCII)
 _SHOWN_ID = re.compile(r"[0-9]{1,10}[_+][0-9]{1,10}", re.ASCII)
-_MIB = 2**20
 _PER_CPU_FLAG = 2**31
 _MEMORY_OPTION = re.compile(r"(?<!\S)--(mem|mem-per-cpu|mem-per-gpu)(?=[= ])")
 _PER_CPU = re.compile(r"([0-9]{1,20})M[nc]?", re.ASCII)
@@ -257,7 +257,7 @@ def _requested_memory(
     if "mem" in requested or text in UNKNOWN or text == "?":
         size = int(requested.get("mem", 0))
     elif (flagged := _PER_CPU.fullmatch(text)) and int(flagged[1]) >= _PER_CPU_FLAG:
-        size = int(flagged[1]) % _PER_CPU_FLAG * _MIB * (processors or 0)
+        size = int(flagged[1]) % _PER_CPU_FLAG * MIB * (processors or 0)
     elif text[-1] in "nc":
         size = int(amount("ReqMem", text[:-1]) * ((node_count if text[-1] == "n" else processors) or 0))
     else:
@@ -265,8 +265,8 @@ def _requested_memory(
     if size > LARGEST_BYTES:
         raise AccountingError("ReqMem is not a size", text)
     # A flag of which only the rounded sum is left, as in 2.00P.
-    is_rounded_flag = "mem" not in requested and size >= _PER_CPU_FLAG * _MIB
-    return None if is_rounded_flag or size in (0, (node_count or 1) * _MIB) else size
+    is_rounded_flag = "mem" not in requested and size >= _PER_CPU_FLAG * MIB
+    return None if is_rounded_flag or size in (0, (node_count or 1) * MIB) else size
 
 
 def _memory_word(row: Row, asked: Mapping[str, str]) -> str | None:
@@ -323,7 +323,7 @@ def _asked_bytes(text: str | None, times: int | None) -> int | None:
     if text == "none":
         return 0
     match = _ASKED_MIB.fullmatch(text or "")
-    found = 0 if match is None else int(match[1]) * _MIB * (times or 0)
+    found = 0 if match is None else int(match[1]) * MIB * (times or 0)
     return found if 0 < found <= LARGEST_BYTES else None
 
 

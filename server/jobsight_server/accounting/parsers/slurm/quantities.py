@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import product
 
 from jobsight_server.accounting.parsers import quantities
-from jobsight_server.accounting.parsers.quantities import INT32, LARGEST_BYTES, LATEST, seconds_of
+from jobsight_server.accounting.parsers.quantities import INT32, LARGEST_BYTES, LATEST, LONGEST_INDEXED, seconds_of
 from jobsight_server.accounting.runs import AccountingError
 
 UNKNOWN = frozenset({"", "Unknown", "None", "N/A", "NONE", "(null)", "unknown", "INVALID", "Invalid"})
@@ -124,7 +124,6 @@ def count(what: str, text: str) -> int | None:
 
 MOST_NODES = 20_000
 """Most nodes of one job; far more than any machine has."""
-LONGEST_NAME = 255
 
 # A name without brackets, or brackets with numbers and ranges; a node list alternates between them.
 _NODES = re.compile(r"([^\s,\[\]]*)(?:\[([0-9,-]+)\])?")
@@ -164,7 +163,7 @@ def node_names(text: str) -> tuple[str, ...]:
             raise AccountingError(f"the node list has more than {MOST_NODES} names", text)
         found |= dict.fromkeys("".join(parts) for parts in product(*pieces))
         at += 1
-    if any(len(name) > LONGEST_NAME for name in found):
+    if any(len(name) > LONGEST_INDEXED for name in found):
         raise AccountingError("the node list has a part of unknown form", text)
     return tuple(found)
 
