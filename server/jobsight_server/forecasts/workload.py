@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,17 +14,11 @@ from jobsight_predictor.forecasters.base import LARGEST
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.runs import ENDED
-from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, job_question
+from jobsight_server.forecasts.request import question_of
 from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.errors import UserError
-from jobsight_server.storage.facts import facts_of
 from jobsight_server.storage.schema import job_nodes, jobs, profiles
 
-_ASKED = (
-    ASKED_PROCESSORS.label("asked_for_processors"),
-    ASKED_MEMORY.label("asked_for_memory"),
-    ASKED_WALLTIME.label("asked_for_walltime"),
-)
 _OF_METRIC = ("value", "reason", "attribution", "shown_only", "lower_bound")
 
 
@@ -52,7 +47,9 @@ def jobs_of_database(connection: Connection, metric: str, part: Part, name: str)
     kept.sort(key=lambda pair: pair[0])
     rows = [row for _, row in kept]
     several = len({row.cluster for row in rows}) > 1
-    questions = [_question(row, f"{row.cluster}/{row.user}" if several else row.user) for row in rows]
+    questions = [question_of(row) for row in rows]
+    if several:
+        questions = [replace(one, user=f"{row.cluster}/{row.user}") for one, row in zip(questions, rows, strict=True)]
     return Jobs(
         name=name,
         metric=metric,
@@ -69,7 +66,7 @@ def jobs_of_database(connection: Connection, metric: str, part: Part, name: str)
 def _query(metric: str, part: Part) -> Any:
     is_measured = and_(profiles.c.run_id == jobs.c.id, profiles.c.metric == metric)
     return (
-        select(jobs, *_ASKED, *(profiles.c[name] for name in _OF_METRIC))
+        select(jobs, *(profiles.c[name] for name in _OF_METRIC))
         .outerjoin(profiles, is_measured)
         .where(*part.conditions)
         .order_by(jobs.c.id)
@@ -91,20 +88,6 @@ def _unusable(row: Any, submitted: float, metric: str) -> str | None:
     if row.shown_only:
         return f"{metric} value is {row.attribution}: shown, not learned"
     return None if 0.0 <= row.value <= LARGEST else f"{metric} value is not a measurement"
-
-
-def _question(row: Any, user: str) -> Question:
-    return job_question(
-        user,
-        row.name,
-        row.queue,
-        row.asked_for_processors,
-        row.asked_for_memory,
-        row.asked_for_walltime,
-        row.group,
-        row.account,
-        facts_of(row.facts),
-    )
 
 
 def _requested(question: Question, metric: str) -> float:
