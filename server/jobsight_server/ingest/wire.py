@@ -196,7 +196,7 @@ def decode(payload: bytes | bytearray) -> Batch:
             range, columns of unequal length, times that do not rise.
     """
     for sign, most in _MOST_OF.items():
-        if payload.count(sign) > most:
+        if len(payload) > most and payload.count(sign) > most:
             raise WireError(f"there are more than {most} {sign.decode()!r} in it: no batch has that many values")
     try:
         batch = _decoder.decode(payload)
@@ -266,7 +266,7 @@ def _check_counter(name: str, interface: BatchInterface, column: list[int | None
     if interface.width_bits == 32:
         # An InfiniBand counter counts 4-byte words and is sent in bytes.
         limit = (2**32 - 1) * (4 if interface.kind in INFINIBAND else 1)
-    largest = max((value for value in column if value is not None), default=0)
+    largest = max(filter(None, column), default=0)
     if largest > limit:
         raise WireError(f"{name} of {interface.name}: {largest} does not fit a {interface.width_bits}-bit counter")
 

@@ -12,10 +12,10 @@ Seconds count as microseconds, or by their bits where these are too coarse; ``ti
 
 from __future__ import annotations
 
+import struct
 import zlib
-from array import array
 from collections.abc import Sequence
-from itertools import chain, groupby
+from itertools import groupby
 from math import nan
 from operator import sub
 from typing import Annotated, Literal
@@ -54,20 +54,19 @@ interfaces_of = msgspec.json.Decoder(list[BatchInterface]).decode
 
 def pack(seconds: Sequence[Sequence[float | None] | None], whole: Sequence[Sequence[int | None]]) -> bytes:
     """Return a batch's columns as bytes; None stands for an unknown value, or a column of them."""
-    bits, doubles = 0, array("d")
+    bits, doubles = 0, list[float]()
     for number, column in enumerate(seconds):
         if column is not None:
             bits |= 1 << number
-            doubles.extend([nan if value is None else value for value in column] if None in column else column)  # type: ignore[arg-type]
-    numbers, rises = array("Q"), array("i")
+            doubles += [nan if value is None else value for value in column] if None in column else column  # type: ignore[arg-type]
     try:
-        for column in whole:
-            numbers.append(column[0])  # type: ignore[arg-type]
-            rises.extend(map(sub, column[1:], column))
-    except (TypeError, OverflowError, IndexError):  # an unknown value, a large rise, no readings
-        numbers = array("Q", [_ALL_ONES if value is None else value for value in chain.from_iterable(whole)])
-        return b"".join((bytes((_WIDE, bits)), doubles.tobytes(), numbers.tobytes()))
-    return b"".join((bytes((_NARROW, bits)), doubles.tobytes(), numbers.tobytes(), rises.tobytes()))
+        firsts = [column[0] for column in whole]
+        rises = [rise for column in whole for rise in map(sub, column[1:], column)]
+        layout = f"<2B{len(doubles)}d{len(firsts)}Q{len(rises)}i"
+        return struct.pack(layout, _NARROW, bits, *doubles, *firsts, *rises)
+    except (TypeError, struct.error, IndexError):  # an unknown value, a large rise, no readings
+        numbers = [_ALL_ONES if value is None else value for column in whole for value in column]
+        return struct.pack(f"<2B{len(doubles)}d{len(numbers)}Q", _WIDE, bits, *doubles, *numbers)
 
 
 def deflate(seconds: Floats, whole: Integers) -> bytes:
