@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, insert, text
 from sqlalchemy.exc import DatabaseError as RefusedByDatabase
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from tests import make
 
-from jobsight_server.storage.engine import DatabaseError, open_engine
+from jobsight_server.storage.engine import DatabaseError, fetch, open_engine, write_many
 from jobsight_server.storage.event_counts import add_event_counts, count_all, read_event_counts
 from jobsight_server.storage.schema import gpu_samples, job_samples
 from jobsight_server.storage.statistics import refresh_if_grown, refresh_statistics
@@ -41,6 +42,27 @@ def test_a_reading_engine_refuses_to_write(engine: Engine, database_url: str) ->
     reader.dispose()
     with engine.begin() as connection:
         add_event_counts(connection, {("x", ""): 1})
+
+
+@pytest.mark.storage
+def test_the_drivers_errors_are_sqlalchemys(engine: Engine) -> None:
+    with engine.connect() as connection, pytest.raises(DBAPIError, match="absent"):
+        fetch(connection, "SELECT * FROM absent", ())
+    with pytest.raises(IntegrityError), engine.begin() as connection:
+        write_many(connection, "INSERT INTO event_counts (name, label, value) VALUES (?, ?, ?)", [("a", "", None)])
+
+
+def test_a_connection_that_postgresql_has_ended_is_not_used_again(engine: Engine) -> None:
+    if engine.dialect.name != "postgresql":
+        return
+    with engine.connect() as other, engine.connect() as connection:
+        ((pid,),) = fetch(connection, "SELECT pg_backend_pid()", ())
+        fetch(other, "SELECT pg_terminate_backend(?, 5000)", (pid,))
+        with pytest.raises(DBAPIError) as raised:
+            fetch(connection, "SELECT 1", ())
+        assert raised.value.connection_invalidated
+        connection.rollback()
+        assert fetch(connection, "SELECT 1", ()) == [(1,)]
 
 
 def test_a_new_database_is_its_owners_alone(tmp_path: Path) -> None:

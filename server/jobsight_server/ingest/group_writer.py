@@ -27,7 +27,7 @@ from jobsight_server.storage.samples import CHUNK_S
 from jobsight_server.storage.schema import boots, nodes
 from jobsight_server.storage.sent import BatchInterface, SentRow, interfaces_of, pack, unpack
 
-_CHANGED = tuple(column.name for column in nodes.c if not column.primary_key)
+_CHANGED = tuple(column.name for column in nodes.c if column.name not in {"id", "cluster", "name"})
 # By the driver: SQLAlchemy's named parameters cost more than the rest of the statement.
 _UPDATE_NODE = f"UPDATE nodes SET {', '.join(f'{name} = ?' for name in _CHANGED)} WHERE id = ?"
 

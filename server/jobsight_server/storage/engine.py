@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from sqlalchemy import URL, ColumnElement, Connection, Engine, Executable, Select, and_, create_engine, event, text
 from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from jobsight_server.storage.errors import UserError
 
@@ -94,7 +94,7 @@ def _sqlite(url: URL, access: Access) -> Engine:
     @event.listens_for(engine, "begin")
     def on_begin(connection: Any) -> None:
         reading = access == "read" or connection.get_execution_options().get("reading", False)
-        connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+        by_driver(connection, "BEGIN" if reading else "BEGIN IMMEDIATE")
 
     return engine
 
@@ -117,12 +117,39 @@ def _open_read_only(file: Path) -> sqlite3.Connection:
 _KEYS_AT_ONCE = 300  # below the number of parameters that any SQLite accepts
 
 
+def by_driver(connection: Connection, statement: str, values: Sequence[Any] = (), *, many: bool = False) -> Any:
+    """Run a statement in a transaction and return the driver's cursor; ``?`` stands for a parameter.
+
+    SQLAlchemy's own part costs more than many a statement. ``many``: once for each of ``values``.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: as SQLAlchemy raises it.
+    """
+    dialect, cursor = connection.dialect, connection.connection.cursor()
+    try:
+        (cursor.executemany if many else cursor.execute)(driver_sql(connection, statement), values)
+    except dialect.loaded_dbapi.Error as error:
+        is_away = dialect.is_disconnect(error, connection.connection, cursor)
+        if is_away:
+            connection.invalidate(error)
+        known = DBAPIError.instance(
+            statement, None, error, dialect.loaded_dbapi.Error, connection_invalidated=is_away, dialect=dialect
+        )
+        raise known from error
+    return cursor
+
+
 def fetch(connection: Connection, query: str, parameters: tuple[Any, ...]) -> list[Any]:
-    """Return all rows as tuples: SQLAlchemy's own cost as much as reading; ``?`` stands for a parameter."""
-    cursor = connection.exec_driver_sql(driver_sql(connection, query), parameters).cursor
-    assert cursor is not None
-    rows: list[Any] = list(cursor.fetchall())
+    """Return all rows as tuples; ``?`` stands for a parameter."""
+    _begin(connection)
+    rows: list[Any] = by_driver(connection, query, parameters).fetchall()
     return rows
+
+
+def _begin(connection: Connection) -> None:
+    """Begin a transaction if none is under way, as SQLAlchemy does."""
+    if not connection.in_transaction():
+        connection.begin()
 
 
 def fetch_by_keys(connection: Connection, query: str, keys: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
@@ -162,7 +189,9 @@ def write_many(connection: Connection, statement: str, rows: Sequence[tuple[Any,
     """Run the statement once for each row; ``?`` stands for a parameter. Return the number of rows written."""
     if not rows:
         return 0
-    return connection.exec_driver_sql(driver_sql(connection, statement), list(rows)).rowcount
+    _begin(connection)
+    written: int = by_driver(connection, statement, rows, many=True).rowcount
+    return written
 
 
 class LookUps:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine, event, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from jobsight_server.storage.engine import database_file, driver_sql, for_share, release_session_lock, try_session_lock
+from jobsight_server.storage.engine import by_driver, database_file, for_share, release_session_lock, try_session_lock
 from jobsight_server.storage.errors import UserError
 
 _TAKE = text(
@@ -51,9 +51,8 @@ class Fence:
         Raises:
             FencedError: another process has taken over; ``end`` was called.
         """
-        # On the driver directly: this runs in every transaction.
-        look = driver_sql(connection, _LOOK + for_share(connection))
-        epoch = connection.exec_driver_sql(look, (self.role,)).scalar()
+        row = by_driver(connection, _LOOK + for_share(connection), (self.role,)).fetchone()
+        epoch = row and row[0]
         if epoch != self.epoch:
             self.end()
             raise FencedError(f"another process has taken over as {self.role}: epoch {epoch}, here {self.epoch}")
