@@ -8,13 +8,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from typing import NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_server.ingest.store import Refusal, SampleStore
-from jobsight_server.ingest.wire import BatchOutcome, Submission, UnavailableError, WireError
+from jobsight_server.ingest.wire import BatchOutcome, RefusedBatchError, Submission, UnavailableError, WireError
 from jobsight_server.storage.lock import FencedError
 from jobsight_server.storage.outage import CONTENT_ERRORS, outage
 
@@ -30,21 +29,23 @@ _LARGEST_REFUSED_BYTES = 8 * 2**20  # bodies on their way into quarantine
 
 # Work between groups: returns whether there is more to do at once.
 Chore = Callable[[], bool]
+Found = BatchOutcome | RefusedBatchError
 
 
 class _Item(NamedTuple):
     """What waits in the queue; without ``work``, only for what is before it."""
 
     work: Submission | Refusal | None
-    future: Future[BatchOutcome]
+    done: Callable[[Found], object]
 
 
 class GroupCommitter:
     """Queue and thread in front of a ``SampleStore``.
 
-    ``submit`` and ``refuse`` return a future that is done when the batch, or the refused body, is durable. The next
-    group writes counts without a body. While the database does not accept batches, ``trouble`` says why; the last
-    failed batch is retried every second, so ``trouble`` also applies to the next batch.
+    ``submit`` and ``refuse`` take a function ``done``, which the thread calls with the outcome once the batch, or the
+    refused body, is durable, or with the error. The next group writes counts without a body. While the database does
+    not accept batches, ``trouble`` says why; the last failed batch is retried every second, so ``trouble`` also applies
+    to the next batch.
     ``on_fault`` is called if a fault of this program ends the thread.
     """
 
@@ -71,17 +72,17 @@ class GroupCommitter:
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
-    def submit(self, submission: Submission) -> Future[BatchOutcome]:
-        """Submit a batch. The future raises ``RefusedBatchError``.
+    def submit(self, submission: Submission, done: Callable[[Found], object]) -> None:
+        """Submit a batch.
 
         Raises:
             UnavailableError: the queue is full.
         """
         if self._waiting.qsize() >= self._capacity:
             raise UnavailableError(f"{self._capacity} batches are waiting to be written; try again later", "overloaded")
-        return self._put(submission)
+        self._put(submission, done)
 
-    def refuse(self, refusal: Refusal) -> Future[BatchOutcome]:
+    def refuse(self, refusal: Refusal, done: Callable[[Found], object] = lambda found: None) -> None:
         """Submit a rejected batch, to be kept in quarantine or, without a body, only counted.
 
         Counting is done at once; its example follows when there is room, and nothing waits for it.
@@ -92,12 +93,10 @@ class GroupCommitter:
         if refusal.body is None:
             with self._lock:
                 self._rejected[refusal.label] += 1
-            done: Future[BatchOutcome] = Future()
             if refusal.example and self._open and self._waiting.qsize() < self._capacity:
-                self._waiting.put(_Item(refusal, done))
-                done = Future()
-            done.set_result(BatchOutcome("rejected"))
-            return done
+                self._waiting.put(_Item(refusal, lambda found: None))
+            done(BatchOutcome("rejected"))
+            return
         size = len(refusal.body)
         with self._lock:
             full = self._refused_bytes + size > max(_LARGEST_REFUSED_BYTES, size)
@@ -105,9 +104,13 @@ class GroupCommitter:
                 message = "too many rejected batches are waiting to be written; try again later"
                 raise UnavailableError(message, "overloaded")
             self._refused_bytes += size
-        future = self._put(refusal)
-        future.add_done_callback(lambda _: self._let_go(size))
-        return future
+
+        def let_go(found: Found) -> None:
+            with self._lock:
+                self._refused_bytes -= size
+            done(found)
+
+        self._put(refusal, let_go)
 
     def report(self, trouble: str) -> None:
         """Report that the database failed elsewhere in this process; valid until something is written."""
@@ -115,24 +118,20 @@ class GroupCommitter:
 
     def flush(self) -> None:
         """Wait until everything submitted before has been written, or has failed."""
-        self._put(None).result()
+        flushed = threading.Event()
+        self._put(None, lambda found: flushed.set())
+        flushed.wait()
 
     def close(self) -> None:
         """Write the waiting batches and end the thread."""
         self._open = False
-        self._waiting.put(_Item(None, Future()))
+        self._waiting.put(_Item(None, lambda found: None))
         self._thread.join()
 
-    def _put(self, work: Submission | Refusal | None) -> Future[BatchOutcome]:
+    def _put(self, work: Submission | Refusal | None, done: Callable[[Found], object]) -> None:
         if not self._open:
             raise UnavailableError("the writer is shutting down; try again later")
-        future: Future[BatchOutcome] = Future()
-        self._waiting.put(_Item(work, future))
-        return future
-
-    def _let_go(self, size: int) -> None:
-        with self._lock:
-            self._refused_bytes -= size
+        self._waiting.put(_Item(work, done))
 
     def _run(self) -> None:
         try:
@@ -146,7 +145,7 @@ class GroupCommitter:
             self._open = False
             self.trouble = "the writer has ended"
             for item in self._gather(0.0, self._waiting.qsize()):
-                item.future.set_exception(UnavailableError("the writer is shutting down; try again later"))
+                item.done(UnavailableError("the writer is shutting down; try again later"))
 
     def _round(self, more: bool) -> bool:
         """Commit a group, and do chores if there is ``more`` to do or it is time; return whether there is more."""
@@ -154,14 +153,14 @@ class GroupCommitter:
         work = [item for item in items if item.work is not None]
         self._many = len(work) > 1
         if self.trouble and not work and self._failed is not None:
-            work = [_Item(self._failed, Future())]
+            work = [_Item(self._failed, lambda found: None)]
         self._commit(work)
-        flushed = [item.future for item in items if item.work is None]
+        flushed = [item.done for item in items if item.work is None]
         if more or flushed or not work or time.monotonic() >= self._chores_at:
             more = self._open and not self.trouble and self._do_chores()
             self._chores_at = time.monotonic() + _CHORES_S
-        for future in flushed:
-            future.set_result(BatchOutcome("flushed"))
+        for done in flushed:
+            done(BatchOutcome("flushed"))
         return more
 
     def _gather(self, patience_s: float, at_most: int) -> list[_Item]:
@@ -194,16 +193,15 @@ class GroupCommitter:
                 for item in items:
                     self._commit([item])
                 return
-            for work, future in items:
+            for work, done in items:
                 batch = work.batch if isinstance(work, Submission) else None
                 if reason is None:
                     log.error("a batch cannot be stored: %s: %s", type(error).__name__, _in_a_line(error))
-                    refused = WireError("a value in it cannot be stored", "cannot be stored", batch)
-                    future.set_exception(refused)
+                    done(WireError("a value in it cannot be stored", "cannot be stored", batch))
                     continue
                 if isinstance(work, Submission):
                     self._failed = work
-                future.set_exception(UnavailableError(reason))
+                done(UnavailableError(reason))
 
     def _apply(self, items: Sequence[_Item]) -> None:
         with self._lock:
@@ -220,7 +218,7 @@ class GroupCommitter:
             log.info("batches are stored again")
         self.trouble, self._failed = None, None
         for item, outcome in zip(items, outcomes, strict=True):
-            item.future.set_result(outcome)
+            item.done(outcome)
 
     def _in_trouble(self, error: Exception) -> str | None:
         if isinstance(error, FencedError):

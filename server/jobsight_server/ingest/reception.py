@@ -91,7 +91,8 @@ class Reception:
             body = await read(self._settings.max_body_bytes)
             limit = self._settings.max_unpacked_bytes
             length = stated_length(body, encoding, limit)
-            async with self._budget.batch(length):
+            taken = await self._budget.take(length)
+            try:
                 if len(body) <= _BODY_BYTES and 0 < length <= _UNPACKED_BYTES:
                     submission = submission_of(body, encoding, limit, now)
                 else:
@@ -101,7 +102,9 @@ class Reception:
                     known = await self._aside(self._clusters.all)
                 check_sender(batch, token, known, self._collected)
                 check_times(batch, self._settings, now)
-                outcome = await self._outcomes.of(self.committer.submit(submission))
+                outcome = await self._outcomes.of(partial(self.committer.submit, submission))
+            finally:
+                self._budget.give_back(taken)
             if outcome.status == "conflict":
                 raise WireError(
                     f"sequence {batch.sequence} of boot {batch.boot_id} was already used with other content; "
@@ -141,7 +144,7 @@ class Reception:
         kept = body if refused.is_kept else None
         refusal = Refusal(str(refused), refused.label, now, kept, *sender, self._is_example(refused, now))
         try:
-            await self._outcomes.of(self.committer.refuse(refusal))
+            await self._outcomes.of(partial(self.committer.refuse, refusal))
         except UnavailableError as error:
             return await self._refuse(error, b"", now)
         except RefusedBatchError:  # it cannot be kept either

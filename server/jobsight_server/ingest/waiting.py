@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator
-from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from functools import partial
 
-from jobsight_server.ingest.wire import BatchOutcome, UnavailableError
+from jobsight_server.ingest.committer import Found
+from jobsight_server.ingest.wire import BatchOutcome, RefusedBatchError, UnavailableError
 
 _DECODED_FACTOR = 10  # a batch takes up to this many times its length: itself, and its numbers as objects
 _COMMIT_TIMEOUT_S = 30.0
+_TOO_LONG = f"the batch was not written within {_COMMIT_TIMEOUT_S:g} s"
 
 
 class MemoryBudget:
@@ -23,9 +23,8 @@ class MemoryBudget:
         self._patience_s = patience_s
         self._turn, self._freed = asyncio.Lock(), asyncio.Event()
 
-    @asynccontextmanager
-    async def batch(self, unpacked_bytes: int) -> AsyncIterator[None]:
-        """Reserve the memory for a batch of this length while the block runs; at most the whole budget.
+    async def take(self, unpacked_bytes: int) -> int:
+        """Reserve the memory for a batch of this length, at most the whole budget; return it, for ``give_back``.
 
         Raises:
             UnavailableError: it did not become free in time.
@@ -41,51 +40,49 @@ class MemoryBudget:
                 why = f"other batches use all {self._total} bytes that unpacking may use; try again later"
                 raise UnavailableError(why, "overloaded") from error
         self._free -= wanted
-        try:
-            yield
-        finally:
-            self._free += wanted
-            self._freed.set()
+        return wanted
+
+    def give_back(self, taken: int) -> None:
+        """Free memory that ``take`` returned."""
+        self._free += taken
+        self._freed.set()
 
 
 class Outcomes:
     """Outcomes on their way from the writer's thread to the event loop, which is woken once for several."""
 
     def __init__(self) -> None:
-        self._arrived: deque[tuple[asyncio.Future[BatchOutcome], Future[BatchOutcome]]] = deque()
+        self._arrived: deque[tuple[asyncio.Future[BatchOutcome], Found]] = deque()
 
-    async def of(self, committing: Future[BatchOutcome]) -> BatchOutcome:
-        """Return the outcome, once it is durable.
+    async def of(self, commit: Callable[[Callable[[Found], None]], None]) -> BatchOutcome:
+        """Return the outcome of what ``commit`` submits, given the function that takes it, once it is durable.
 
         Raises:
             RefusedBatchError: it failed, or took too long.
         """
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[BatchOutcome] = loop.create_future()
-        committing.add_done_callback(partial(self._arrive, loop, waiting))
+        commit(partial(self._add, loop, waiting))
+        timer = loop.call_later(_COMMIT_TIMEOUT_S, _end, waiting, UnavailableError(_TOO_LONG))
         try:
-            async with asyncio.timeout(_COMMIT_TIMEOUT_S):
-                return await waiting
-        except TimeoutError as error:
-            raise UnavailableError(f"the batch was not written within {_COMMIT_TIMEOUT_S:g} s") from error
+            return await waiting
+        finally:
+            timer.cancel()
 
-    def _arrive(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        waiting: asyncio.Future[BatchOutcome],
-        committed: Future[BatchOutcome],
-    ) -> None:
-        self._arrived.append((waiting, committed))
+    def _add(self, loop: asyncio.AbstractEventLoop, waiting: asyncio.Future[BatchOutcome], found: Found) -> None:
+        self._arrived.append((waiting, found))
         if len(self._arrived) == 1 and not loop.is_closed():  # else it has been woken
             loop.call_soon_threadsafe(self._deliver)
 
     def _deliver(self) -> None:
         while self._arrived:
-            waiting, committed = self._arrived.popleft()
-            error = committed.exception()
-            if waiting.done():  # its client has gone
-                continue
-            if error is None:
-                waiting.set_result(committed.result())
-            else:
-                waiting.set_exception(error)
+            _end(*self._arrived.popleft())
+
+
+def _end(waiting: asyncio.Future[BatchOutcome], found: Found) -> None:
+    if waiting.done():  # it took too long, or its client has gone
+        return
+    if isinstance(found, RefusedBatchError):
+        waiting.set_exception(found)
+    else:
+        waiting.set_result(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from sqlalchemy import Engine
 from tests import make
 
-from jobsight_server.ingest.committer import GroupCommitter
+from jobsight_server.ingest.committer import Found, GroupCommitter
 from jobsight_server.ingest.store import Refusal, SampleStore
 from jobsight_server.ingest.wire import RefusedBatchError, Submission, UnavailableError
 
@@ -29,16 +30,14 @@ def test_one_that_cannot_be_stored_takes_no_other_with_it(engine: Engine, make_b
         return False
 
     committer = GroupCommitter(SampleStore(engine, 1e10, 10**6), chores=[wait])
-    futures = [  # one group, because the thread is busy
-        committer.submit(submission(make_batch(sequence=n, node=f"n{n}", cpus=2**70 if n == 2 else 4)))
-        for n in range(5)
-    ]
-    kept = committer.refuse(Refusal("wrong", "wrong content", 1.0, b"abc"))
+    found: queue.SimpleQueue[Found] = queue.SimpleQueue()
+    for n in range(5):  # one group, because the thread is busy
+        committer.submit(submission(make_batch(sequence=n, node=f"n{n}", cpus=2**70 if n == 2 else 4)), found.put)
+    committer.refuse(Refusal("wrong", "wrong content", 1.0, b"abc"), found.put)
     hold.set()
-    outcomes = [future.exception(60) or future.result() for future in futures]
+    outcomes = [found.get(timeout=60) for _ in range(6)]
     assert isinstance(outcomes[2], RefusedBatchError)
-    assert [getattr(outcome, "status", None) for outcome in outcomes] == ["stored", "stored", 422, "stored", "stored"]
-    assert kept.result(60).status == "quarantined"
+    assert [one.status for one in outcomes] == ["stored", "stored", 422, "stored", "stored", "quarantined"]
     assert committer.trouble is None
     committer.close()
     assert make.rows(engine, "SELECT count(*) FROM readings") == [(4,)]
@@ -57,5 +56,5 @@ def test_a_fault_of_the_program_is_not_waited_for(sqlite_engine: Engine, make_ba
     while committer.trouble is None:
         deadline.wait(0.01)
     with pytest.raises(UnavailableError):
-        committer.submit(submission(make_batch()))
+        committer.submit(submission(make_batch()), lambda found: None)
     committer.close()

@@ -97,9 +97,10 @@ def test_memory_is_granted_in_order_of_request() -> None:
 
         async def use(name: str, length: int, pause_s: float) -> None:
             try:
-                async with budget.batch(length):
-                    granted.append(name)
-                    await asyncio.sleep(pause_s)
+                taken = await budget.take(length)
+                granted.append(name)
+                await asyncio.sleep(pause_s)
+                budget.give_back(taken)
             except UnavailableError:
                 granted.append(f"no {name}")
 
