@@ -15,7 +15,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, text, upda
 from jobsight_server.accounting.parallel_tasks import add_up_tasks
 from jobsight_server.accounting.runs import JobEvent, JobRuns, RunRecord, StoredRun
 from jobsight_server.accounting.text import escaped
-from jobsight_server.storage.engine import lock_until_commit, write_many
+from jobsight_server.storage.engine import lock_until_commit, upsert, write_many
 from jobsight_server.storage.event_counts import recounted
 from jobsight_server.storage.facts import application
 from jobsight_server.storage.schema import accounting_rejects, job_nodes, jobs
@@ -40,11 +40,8 @@ _INSERT = insert(jobs).returning(jobs.c.id, sort_by_parameter_order=True)
 KEPT_PER_CLUSTER = 10_000
 _SHOWN = 500
 
-_KEEP = (
-    "INSERT INTO accounting_rejects (cluster, path, line, reason, text) "
-    "VALUES (?, ?, ?, ?, ?) "
-    "ON CONFLICT (cluster, path, line) DO UPDATE SET reason = excluded.reason, text = excluded.text"
-)
+_OF_REJECT = ("cluster", "path", "line")
+_KEEP = upsert(accounting_rejects, (*_OF_REJECT, "reason", "text"), _OF_REJECT)
 _FORGET_OLDEST = text(
     "DELETE FROM accounting_rejects WHERE cluster = :cluster AND id <= ("
     "SELECT id FROM accounting_rejects WHERE cluster = :cluster ORDER BY id DESC LIMIT 1 OFFSET :kept)"

@@ -25,10 +25,10 @@ from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.decision import MORE_THAN_FAILED
 from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.forecasts.request import question_of_text, question_text
-from jobsight_server.storage.engine import LARGEST_ID, fetch_by_keys, lock_until_commit, write_many
+from jobsight_server.storage.engine import LARGEST_ID, fetch_by_keys, lock_until_commit, upsert, write_many
 from jobsight_server.storage.errors import RefusedError
 from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.schema import requirements
+from jobsight_server.storage.schema import requirement_state, requirements
 
 KEPT = 100_000
 """Requirements, open or reported; the oldest are deleted first."""
@@ -226,10 +226,7 @@ _READ = (
     "WITH asked(cluster, key) AS (VALUES {asked}) SELECT s.key, s.state FROM asked CROSS JOIN requirement_state s "
     "WHERE s.cluster = asked.cluster AND s.key = asked.key"
 )
-_WRITE = (
-    "INSERT INTO requirement_state (cluster, key, state) VALUES (?, ?, ?) "
-    "ON CONFLICT (cluster, key) DO UPDATE SET state = excluded.state"
-)
+_WRITE = upsert(requirement_state)
 
 
 def _estimator(job: Question, requested: int) -> tuple[Hierarchical, Question]:

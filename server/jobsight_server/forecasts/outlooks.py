@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, and_, bindparam, delete, select
 from jobsight_predictor.profile.running import Outlook
 from jobsight_server.forecasts.reader import RunAndMetric, read_profiles
 from jobsight_server.forecasts.request import COLUMNS, ForecastConfig, ForecastJob, job_of
-from jobsight_server.storage.engine import of_runs, write_many
+from jobsight_server.storage.engine import of_runs, upsert, write_many
 from jobsight_server.storage.schema import jobs, running_outlooks, series
 
 FORESEEN = ("memory", "runtime")
@@ -24,11 +24,7 @@ FORESEEN = ("memory", "runtime")
 
 _AT_ONCE = 500
 _NEWS = 50  # 1 / share; growth of the user's series, by one job at least, after which an outlook is made again
-_WRITE = (
-    "INSERT INTO running_outlooks (run_id, metric, learned, are_limits, state) VALUES (?, ?, ?, ?, ?) ON CONFLICT "
-    "(run_id, metric) DO UPDATE SET learned = excluded.learned, are_limits = excluded.are_limits, "
-    "state = excluded.state"
-)
+_WRITE = upsert(running_outlooks)
 _encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
 
 

@@ -33,7 +33,7 @@ from jobsight_server.forecasts.prediction import (
     written,
 )
 from jobsight_server.forecasts.request import ForecastConfig, ForecastRequest
-from jobsight_server.storage.engine import LookUps, fetch_by_keys, of_runs, write_many
+from jobsight_server.storage.engine import LookUps, fetch_by_keys, of_runs, upsert, write_many
 from jobsight_server.storage.schema import model_state, pending_forecasts, series
 
 # Computed together, from state read together.
@@ -185,15 +185,8 @@ _READ_ANSWERS = (
     'SELECT s.cluster, s."user", s.metric, s.answer FROM asked CROSS JOIN series s '
     'WHERE s.cluster = asked.cluster AND s."user" = asked."user" AND s.metric = asked.metric'
 )
-_WRITE_STATE = (
-    "INSERT INTO model_state (id, cluster, metric, until, state) VALUES (?, ?, ?, ?, ?) "
-    "ON CONFLICT (id) DO UPDATE SET until = excluded.until, state = excluded.state"
-)
-_WRITE_SERIES = (
-    'INSERT INTO series (cluster, "user", metric, n, state, answer, updated) VALUES (?, ?, ?, ?, ?, ?, ?) '
-    'ON CONFLICT (cluster, "user", metric) DO UPDATE SET n = excluded.n, state = excluded.state, '
-    "answer = excluded.answer, updated = excluded.updated"
-)
+_WRITE_STATE = upsert(model_state)
+_WRITE_SERIES = upsert(series, ("cluster", "user", "metric", "n", "state", "answer", "updated"))
 _WRITE_PENDING = "INSERT INTO pending_forecasts (run_id, metric, state) VALUES (?, ?, ?)"
 # Removed, requeued, or learned by ``rebuild`` meanwhile: these will not be scored.
 _SWEEP_PENDING = text(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, Engine, select, text
+from sqlalchemy import Connection, Engine, select
 
 from jobsight_predictor.profile.running import grown
 from jobsight_server.profiler.memory import idle_before
@@ -26,7 +26,7 @@ from jobsight_server.profiler.runs import (
     read_node_histories,
 )
 from jobsight_server.profiler.sampled import has_cgroup, read_job_memory, shifted
-from jobsight_server.storage.engine import pieces, write_many
+from jobsight_server.storage.engine import pieces, upsert, write_many
 from jobsight_server.storage.sample_columns import Floats
 from jobsight_server.storage.samples import read_samples
 from jobsight_server.storage.schema import jobs, running_use
@@ -36,13 +36,6 @@ _STEP_S = 3600.0
 # Nodes are read at different seconds: needs the reading before the first new one too.
 _BEFORE_S = 120.0
 _RUNS_AT_ONCE = 100
-
-_STORE = text(
-    "INSERT INTO running_use (run_id, until, memory, idle_bytes, reason, growth) "
-    "VALUES (:run_id, :until, :memory, :idle_bytes, :reason, :growth) ON CONFLICT (run_id) DO UPDATE SET "
-    "until = excluded.until, memory = excluded.memory, idle_bytes = excluded.idle_bytes, reason = excluded.reason, "
-    "growth = excluded.growth"
-)
 
 
 _Memory = list[tuple[float, float]]
@@ -66,6 +59,9 @@ class Use(NamedTuple):
     growth: float | None = None
 
 
+_STORE = upsert(running_use, Use._fields)
+
+
 def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Event | None = None) -> int:
     """Update the use of every running job; return how many rows have changed."""
     changed, now = 0, clock()
@@ -79,10 +75,10 @@ def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Ev
         with engine.connect().execution_options(reading=True) as connection:
             histories = read_node_histories(connection, some)
             found = [_use(connection, run, known.get(run.id), sampled_nodes, histories) for run in some]
-        rows = [use._asdict() for use in found if use != known.get(use.run_id)]
+        rows = [use for use in found if use != known.get(use.run_id)]
         if rows:
             with engine.begin() as connection:
-                connection.execute(_STORE, rows)
+                write_many(connection, _STORE, rows)
             changed += len(rows)
     if over := sorted(set(known) - {run.id for run in runs}):
         with engine.begin() as connection:

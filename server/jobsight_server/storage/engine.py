@@ -11,7 +11,19 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import URL, ColumnElement, Connection, Engine, Executable, Select, and_, create_engine, event, text
+from sqlalchemy import (
+    URL,
+    ColumnElement,
+    Connection,
+    Engine,
+    Executable,
+    Select,
+    Table,
+    and_,
+    create_engine,
+    event,
+    text,
+)
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
@@ -192,6 +204,16 @@ def write_many(connection: Connection, statement: str, rows: Sequence[tuple[Any,
     _begin(connection)
     written: int = by_driver(connection, statement, rows, many=True).rowcount
     return written
+
+
+def upsert(table: Table, columns: Sequence[str] = (), key: Sequence[str] = ()) -> str:
+    """Return a statement for ``write_many`` that writes these columns of a row, by default all; those of a row with the
+    same ``key``, by default the primary key, are replaced."""
+    columns, key = columns or table.c.keys(), key or table.primary_key.columns.keys()
+    listed, own = (", ".join(f'"{name}"' for name in names) for names in (columns, key))
+    changes = ", ".join(f'"{name}" = excluded."{name}"' for name in columns if name not in key)
+    insert = f"INSERT INTO {table.name} ({listed}) VALUES ({', '.join('?' * len(columns))})"
+    return f"{insert} ON CONFLICT ({own}) DO UPDATE SET {changes}"
 
 
 class LookUps:

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
-from jobsight_server.storage.engine import fetch, write_many
+from jobsight_server.storage.engine import fetch, upsert, write_many
 from jobsight_server.storage.sample_columns import UNKNOWN, Floats, SampleColumns, difference
 from jobsight_server.storage.samples import read_samples
+from jobsight_server.storage.schema import sample_summaries
 
 _SHORTEST_S = 1e-3  # less is rounding in an interval without known seconds
 
@@ -120,11 +121,7 @@ _READ = (
     f"SELECT first_time, {', '.join(_COLUMNS)} FROM sample_summaries "
     "WHERE node_id = ? AND period = ? AND first_time >= ? AND first_time <= ? ORDER BY first_time"
 )
-_WRITE = (
-    f"INSERT INTO sample_summaries (node_id, period, first_time, {', '.join(_COLUMNS)}) "
-    f"VALUES (?, ?, ?{', ?' * len(_COLUMNS)}) ON CONFLICT (node_id, period, first_time) "
-    f"DO UPDATE SET {', '.join(f'{column} = excluded.{column}' for column in _COLUMNS)}"
-)
+_WRITE = upsert(sample_summaries, ("node_id", "period", "first_time", *_COLUMNS))
 _OLDEST = "SELECT min(first_time) FROM readings WHERE node_id = ?"
 # By node, in the order of the primary key.
 _DELETE_HOURS = text(
