@@ -180,10 +180,15 @@ def _take_infinite_as_unknown(trace: Trace, table: NDArray[np.float64]) -> None:
     if infinite.any():
         row = int(np.flatnonzero(infinite.any(axis=0))[0])
         name = int(np.flatnonzero(infinite[:, row])[0])
-        reason = "not finite: taken as unknown"
-        trace.repairs[reason] += int(infinite.sum())
-        trace.places[reason] = f"{trace.place(row)}: {FIELDS[name]} {table[name, row]}"
+        shown = f"{FIELDS[name]} {table[name, row]}"
+        _note(trace, "not finite: taken as unknown", infinite, row, shown)
         table[infinite] = UNKNOWN
+
+
+def _note(trace: Trace, reason: str, places: NDArray[np.bool_], row: int, shown: str) -> None:
+    """Count a repair, with its first place."""
+    trace.repairs[reason] += int(places.sum())
+    trace.places[reason] = f"{trace.place(row)}: {shown}"
 
 
 def _without_repeats(trace: Trace, table: NDArray[np.float64]) -> Trace:
@@ -197,9 +202,7 @@ def _without_repeats(trace: Trace, table: NDArray[np.float64]) -> Trace:
     repeats[first] = False
     if repeats.any():
         row = int(np.flatnonzero(repeats)[0])
-        reason = "the same as another line: left out"
-        trace.repairs[reason] += int(repeats.sum())
-        trace.places[reason] = f"{trace.place(row)}: job {table[0, row]:.0f}"
+        _note(trace, "the same as another line: left out", repeats, row, f"job {table[0, row]:.0f}")
         table, lines = table[:, ~repeats], trace.lines[~repeats]
         trace = replace(trace, lines=lines)
     trace.columns.update(zip(FIELDS, table, strict=True))

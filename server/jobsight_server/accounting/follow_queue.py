@@ -16,6 +16,7 @@ from sqlalchemy import Connection, select
 from jobsight_server.accounting.command_output import CommandError, CommandOutput, CommandSource
 from jobsight_server.accounting.load import LoadReport, ParsedChunk, store_chunk
 from jobsight_server.accounting.parsers import qstat_json, qstat_xml
+from jobsight_server.accounting.parsers.qstat import Qstat
 from jobsight_server.accounting.parsers.slurm import squeue
 from jobsight_server.accounting.runs import QUEUED, AccountingError, JobEvent, Listed
 from jobsight_server.accounting.store import Reject, lock_cluster
@@ -76,16 +77,14 @@ def squeue_rows(run: Run, command: Sequence[str]) -> Iterator[list[bytes]]:
         raise CommandError("its output is not in the form that was asked for, or ends within a job")
 
 
-def _whole(
-    more: Sequence[str], entries: Callable[[bytes], Iterator[Listed]]
-) -> Callable[[Run, Sequence[str]], Iterator[Listed]]:
+def _whole(qstat: Qstat) -> Callable[[Run, Sequence[str]], Iterator[Listed]]:
     def read(run: Run, command: Sequence[str]) -> Iterator[Listed]:
-        with run((*command, *more)) as output:
+        with run((*command, *qstat.arguments)) as output:
             document = output.whole(_LONGEST_DOCUMENT)
         if output.stopped:
             return
         try:
-            yield from entries(document)
+            yield from qstat.entries(document)
         except AccountingError as error:
             raise CommandError(error.reason, error.message) from error
 
@@ -94,8 +93,8 @@ def _whole(
 
 QUEUE_COMMANDS = {
     "slurm": QueueCommand("command squeue", lambda run, command: map(squeue.listed, squeue_rows(run, command))),
-    "pbspro": QueueCommand("command qstat", _whole(qstat_json.ARGUMENTS, qstat_json.entries)),
-    "torque": QueueCommand("command qstat", _whole(qstat_xml.ARGUMENTS, qstat_xml.entries)),
+    "pbspro": QueueCommand("command qstat", _whole(qstat_json.QSTAT)),
+    "torque": QueueCommand("command qstat", _whole(qstat_xml.QSTAT)),
 }
 """Queue command by the format of the cluster's accounting."""
 

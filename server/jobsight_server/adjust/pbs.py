@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from jobsight_server.accounting.command_output import CommandError
 from jobsight_server.accounting.parsers import qstat_json, qstat_xml
+from jobsight_server.accounting.parsers.qstat import TimeOf
 from jobsight_server.accounting.parsers.quantities import duration_s, size_bytes
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.adjust.present import Amount, PresentJob, run_command
@@ -18,8 +19,6 @@ _CHUNK = re.compile(r"[0-9]{1,9}(?::[A-Za-z0-9_.-]+=[A-Za-z0-9_.-]+)*", re.ASCII
 _CHUNK_MEMORY = re.compile(r":mem=([0-9]+[kmgtp]?b?)(?=:|$)", re.ASCII | re.IGNORECASE)
 _KIB = 1024
 _MOST = 1 << 29
-
-Jobs = Callable[[bytes], Iterator[tuple[str, Mapping[str, str]]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +35,11 @@ class Pbs:
         return {job.job_id: job for job, _ in self._jobs()}
 
     def _jobs(self) -> Iterator[tuple[PresentJob, Mapping[str, str]]]:
-        arguments, read, time_of = (
-            (qstat_xml.ARGUMENTS, qstat_xml.attributes, qstat_xml.time_of)
-            if self.torque
-            else (qstat_json.ARGUMENTS, qstat_json.attributes, qstat_json.time_of)
-        )
-        printed = run_command((*self.qstat, *arguments), self.timeout_s, _MOST)
+        form = qstat_xml.QSTAT if self.torque else qstat_json.QSTAT
+        printed = run_command((*self.qstat, *form.arguments), self.timeout_s, _MOST)
         try:
-            for job_id, attributes in read(printed):
-                job = _job_of(job_id, attributes, time_of)
+            for job_id, attributes in form.attributes(printed):
+                job = _job_of(job_id, attributes, form.time_of)
                 if job is not None:
                     yield job, attributes
         except AccountingError as error:
@@ -72,7 +67,7 @@ def _with_memory(chunk: str, value: int) -> str:
     return _CHUNK_MEMORY.sub(f":mem={value // _KIB}kb", chunk)
 
 
-def _job_of(job_id: str, attributes: Mapping[str, str], time_of: Callable[[str, str], float]) -> PresentJob | None:
+def _job_of(job_id: str, attributes: Mapping[str, str], time_of: TimeOf) -> PresentJob | None:
     state = attributes.get("job_state", "")
     user = attributes.get("euser") or attributes.get("Job_Owner", "").rpartition("@")[0]
     if state not in ("Q", "H", "W", "R") or not user or not _JOB_ID.fullmatch(job_id):

@@ -103,7 +103,7 @@ def ask(connection: Connection, reader: AnswerReader, submitted: SubmittedJob) -
     question = replace(submitted.job, requested_memory_bytes=requested / (submitted.job.processors or 1))
     found = recommend(connection, reader, cluster, question, plain_request(question))
     decision, confidence = found.decisions["memory"], None
-    if found.such_jobs.memory_bytes is not None or found.answers["memory"].value is not None:
+    if found.such_jobs.most("memory") is not None or found.answers["memory"].value is not None:
         amount, enough = decision.amount, decision.enough
         if failed_bytes is not None:
             attempts = found.answers["memory"].attempts

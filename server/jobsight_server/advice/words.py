@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, Protocol
+from typing import Any, Literal
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Row, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.groups import level_fields
@@ -29,7 +29,7 @@ from jobsight_server.forecasts.decision import ASKED_FOR, Enough, Kept, Resource
 from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.reader import SeriesKey, read_answers
 from jobsight_server.forecasts.record import Metric, Record, Share
-from jobsight_server.forecasts.such_jobs import SuchJobs
+from jobsight_server.forecasts.such_jobs import SuchJob, SuchJobs
 from jobsight_server.settings.declared import AccountingSource
 from jobsight_server.storage.schema import accounting_files
 
@@ -98,15 +98,16 @@ def advise(
     of_gpus = _metrics_of_gpus(connection, cluster, question.user or "", gpus)
     found = recommend(connection, reader, cluster, question, request, (*ASKED_FOR, *of_gpus))
     such, (memory, runtime) = found.such_jobs, (found.decisions[metric].amount for metric in ASKED_FOR)
+    used_bytes, ran_s = map(such.most, ASKED_FOR)
     return Advice(
         cluster=cluster,
         user=question.user or "",
         text=sentence(found, memory_text if pbs is None else pbs_memory_text),
-        notable=_is_notable(request.memory_bytes, memory, such.memory_bytes)
-        or _is_notable(request.walltime_s, runtime, such.runtime_s),
+        notable=_is_notable(request.memory_bytes, memory, used_bytes)
+        or _is_notable(request.walltime_s, runtime, ran_s),
         such_jobs=such.jobs,
-        such_jobs_memory_bytes=such.memory_bytes,
-        such_jobs_runtime_s=such.runtime_s,
+        such_jobs_memory_bytes=used_bytes,
+        such_jobs_runtime_s=ran_s,
         processors=request.processors,
         nodes=request.nodes or 1,
         forecasts=[
@@ -139,19 +140,9 @@ def _metrics_of_gpus(connection: Connection, cluster: str, user: str, gpus: int 
 
 
 def _forecast(answer: Prediction, asked: float | None, kept: Kept | None = None) -> WholeJobForecast:
+    same = {name: getattr(answer, name) for name in WholeJobForecast.__struct_fields__ if hasattr(answer, name)}
     return WholeJobForecast(
-        metric=answer.metric,
-        unit=answer.unit,
-        requested=asked,
-        forecast=answer.value,
-        probability=answer.probability,
-        reserve=answer.bound,
-        attempts=answer.attempts,
-        basis=answer.bound_basis,
-        level=answer.level,
-        n=answer.n,
-        kept=kept,
-        reason=answer.reason,
+        **same, requested=asked, forecast=answer.value, reserve=answer.bound, basis=answer.bound_basis, kept=kept
     )
 
 
@@ -265,13 +256,13 @@ def _used(such: SuchJobs) -> str:
         return f"No {job} of yours has been measured yet"
     subject = f"Your last {job if such.jobs == 1 else f'{such.jobs} {job}s'}{such.on_processors}"
     used = []
-    if such.memory_bytes is not None:
+    if (memory := such.most("memory")) is not None:
         at_most = "" if such.jobs == 1 else "at most "
         measured = len(such.used("memory"))
         of = f" ({measured} measured)" if measured < such.jobs else ""
-        used.append(f"used {at_most}{size_text(such.memory_bytes)}{of}")
-    if such.runtime_s is not None:
-        used.append(f"ran {'' if such.jobs == 1 else 'at most '}{time_text(such.runtime_s)}")
+        used.append(f"used {at_most}{size_text(memory)}{of}")
+    if (runtime := such.most("runtime")) is not None:
+        used.append(f"ran {'' if such.jobs == 1 else 'at most '}{time_text(runtime)}")
     failed = [
         f"{count if such.jobs > 1 else 'it'} ran out of {what}"
         for what in FAILED_METRIC
@@ -309,16 +300,8 @@ class AskLine(Record):
     text: str
 
 
-class Asked(Protocol):
-    """The form of a job's request: its ``select`` or ``nodes``, the option for memory, and its GPUs; as in ``jobs``,
-    None if unknown."""
-
-    @property
-    def requested_nodes(self) -> str | None: ...
-    @property
-    def memory_word(self) -> str | None: ...
-    @property
-    def gpus(self) -> int | None: ...
+Asked = SuchJob | Row[Any]
+"""A job, or its row of ``jobs``, with the form of its request: ``select`` or ``nodes``, the option for memory, GPUs."""
 
 
 def lines_to_ask(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import getpass
-import pwd
 from itertools import chain
 
 from rich.console import Console
@@ -12,9 +11,9 @@ from rich.text import Text
 
 from jobsight_server.commands.setup import add_places, places_of
 from jobsight_server.setup.checks import checks, follow
+from jobsight_server.setup.run import check_user
 from jobsight_server.setup.schedulers import SCHEDULERS
 from jobsight_server.setup.server_items import plan_of
-from jobsight_server.storage.errors import UserError
 
 _SIGNS = {True: ("ok", "green"), False: ("FAILED", "red"), None: ("note", "yellow")}
 
@@ -30,10 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     user = args.user
-    try:
-        pwd.getpwnam(user)
-    except KeyError as error:
-        raise UserError(f"--user {user!r}: no such user") from error
+    check_user(user)
     del args.user  # the paths depend on the server's user
     places = places_of(args)
     console = Console(highlight=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import pwd
 import re
 import socket
 import sys
@@ -18,6 +17,7 @@ from jobsight_server.setup.apply import apply, remove
 from jobsight_server.setup.manifest import Manifest
 from jobsight_server.setup.places import USER, Places
 from jobsight_server.setup.plan import CHANGE, File, state
+from jobsight_server.setup.run import check_user
 from jobsight_server.setup.schedulers import SCHEDULERS
 from jobsight_server.setup.server_items import plan_of
 from jobsight_server.setup.show import show, show_difference
@@ -62,10 +62,7 @@ def places_of(args: argparse.Namespace) -> Places:
     before = Manifest.load(places.manifest(args.scheduler))
     user = getattr(args, "user", "") or before.user
     if user:
-        try:
-            pwd.getpwnam(user)
-        except KeyError as error:
-            raise UserError(f"--user {user!r}: no such user") from error
+        check_user(user)
     users_url = getattr(args, "users_url", None)
     given = _listen(users_url) if users_url else ""
     present: str | None = f"127.0.0.1:{args.port or 8470}"

@@ -19,14 +19,13 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
-    text,
 )
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.forecast import AtStart
 from jobsight_predictor.question import Moment, Question
 from jobsight_server.accounting.runs import FAILED_METRIC
-from jobsight_server.forecasts.reader import RunAndMetric, SeriesKey
+from jobsight_server.forecasts.reader import RunAndMetric, SeriesKey, forget_learned
 from jobsight_server.forecasts.request import COLUMNS, ForecastConfig, ForecastJob, job_of, question_of_text, read_jobs
 from jobsight_server.storage.engine import of_runs, write_many
 from jobsight_server.storage.schema import jobs, learned_until, outcomes, pending_at_start, profiles
@@ -295,27 +294,22 @@ _WRITE = (
     "INSERT INTO pending_at_start (run_id, metric, value, bound, probability, stated_exceed, out_near_limit, "
     "forecasts) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
-# Removed, requeued, or learned by ``rebuild`` meanwhile: these will not be scored.
-_SWEEP = text(
-    "DELETE FROM pending_at_start WHERE run_id IN (SELECT p.run_id FROM pending_at_start p "
-    "JOIN jobs j ON j.id = p.run_id WHERE j.profiled = :yes OR j.state NOT IN ('running', 'ended'))"
-)
 
 
 _encode_state, _decode_state = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
 
 
 class Judged(NamedTuple):
-    """The forecasts of a run in one metric, at submission and at start; the same if it did not wait.
+    """The forecasts of a run in one metric at submission and at start, as in ``profiles``; the same if it did not wait.
 
     ``attempts`` are what was recommended to request at submission, those after the first only if it was not enough.
     """
 
-    value: float | None
+    forecast: float | None
     bound: float | None
     probability: float | None
     attempts: Sequence[float]
-    start_value: float | None
+    start_forecast: float | None
     start_probability: float | None
 
 
@@ -346,10 +340,7 @@ def write_at_start(
     connection: Connection, pending: Mapping[RunAndMetric, AtStart], learned_runs: Sequence[int]
 ) -> None:
     """Store forecasts at start; delete those of ``learned_runs``, and of runs that will never be learned."""
-    if learned_runs:
-        query = delete(pending_at_start).where(pending_at_start.c.run_id.in_(bindparam("runs", expanding=True)))
-        of_runs(connection, query, learned_runs)
-        connection.execute(_SWEEP, {"yes": True})
+    forget_learned(connection, pending_at_start, learned_runs, ("running", "ended"))
     write_many(
         connection, _WRITE, [(*key, *values[:-1], _encode_state(values.forecasts)) for key, values in pending.items()]
     )

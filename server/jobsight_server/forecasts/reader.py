@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from zlib import compress, decompress
 
 import msgspec
-from sqlalchemy import Connection, Engine, bindparam, delete, select, text
+from sqlalchemy import Connection, Engine, Table, bindparam, delete, select
 
 from jobsight_predictor.metrics import METRICS, metrics_of
 from jobsight_predictor.profile import Profile
@@ -33,8 +33,8 @@ from jobsight_server.forecasts.prediction import (
     written,
 )
 from jobsight_server.forecasts.request import ForecastConfig, ForecastRequest
-from jobsight_server.storage.engine import LookUps, fetch_by_keys, of_runs, upsert, write_many
-from jobsight_server.storage.schema import model_state, pending_forecasts, series
+from jobsight_server.storage.engine import LookUps, driver_sql, fetch_by_keys, of_runs, upsert, write_many
+from jobsight_server.storage.schema import jobs, model_state, pending_forecasts, series
 
 # Computed together, from state read together.
 _COMPUTED_AT_ONCE = 2000
@@ -52,7 +52,7 @@ class AnswerReader:
         self.config = config
         self._look_ups = LookUps(engine)
         self._kept: list[KeptProfiles] = []
-        self._by_metric, self._by_user = self._look_ups.statement(_BY_METRIC), self._look_ups.statement(_BY_USER)
+        self._by_metric, self._by_user = driver_sql(engine, _BY_METRIC), driver_sql(engine, _BY_USER)
 
     def stored_reply(self, cluster: str, user: str, metric: str | None) -> str | None:
         """Return the stored answers for a waiting scheduler that names the user alone, bypassing SQLAlchemy.
@@ -188,11 +188,6 @@ _READ_ANSWERS = (
 _WRITE_STATE = upsert(model_state)
 _WRITE_SERIES = upsert(series, ("cluster", "user", "metric", "n", "state", "answer", "updated"))
 _WRITE_PENDING = "INSERT INTO pending_forecasts (run_id, metric, state) VALUES (?, ?, ?)"
-# Removed, requeued, or learned by ``rebuild`` meanwhile: these will not be scored.
-_SWEEP_PENDING = text(
-    "DELETE FROM pending_forecasts WHERE run_id IN (SELECT p.run_id FROM pending_forecasts p "
-    "JOIN jobs j ON j.id = p.run_id WHERE j.profiled = :yes OR j.state NOT IN ('queued', 'running', 'ended'))"
-)
 
 _decode_attempts = msgspec.json.Decoder(list[float]).decode
 _encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
@@ -379,11 +374,19 @@ def write_learned(
     """
     write_many(connection, _WRITE_STATE, sorted(states))  # by id: each page is written once
     write_many(connection, _WRITE_SERIES, list(of_users))
-    if learned_runs:
-        query = delete(pending_forecasts).where(pending_forecasts.c.run_id.in_(bindparam("runs", expanding=True)))
-        of_runs(connection, query, learned_runs)
-        connection.execute(_SWEEP_PENDING, {"yes": True})
+    forget_learned(connection, pending_forecasts, learned_runs, ("queued", "running", "ended"))
     write_many(connection, _WRITE_PENDING, pending)
+
+
+def forget_learned(connection: Connection, table: Table, learned_runs: Sequence[int], states: Sequence[str]) -> None:
+    """Delete the forecasts in ``table`` of ``learned_runs``, and of runs that will not be scored: in none of these
+    ``states``, or learned by ``rebuild`` meanwhile."""
+    if learned_runs:
+        query = delete(table).where(table.c.run_id.in_(bindparam("runs", expanding=True)))
+        of_runs(connection, query, learned_runs)
+        own, is_over = table.alias(), jobs.c.profiled | jobs.c.state.not_in(states)
+        never = select(own.c.run_id).join(jobs, jobs.c.id == own.c.run_id).where(is_over)
+        connection.execute(delete(table).where(table.c.run_id.in_(never)))
 
 
 def recommended_requests(bound: float | None, attempts: str | None) -> tuple[float, ...]:

@@ -96,15 +96,9 @@ class SuchJobs:
         used = [run.memory_bytes if resource == "memory" else run.runtime_s for run in self.runs]
         return [amount for amount in used if amount is not None and self.uses[resource]]
 
-    @property
-    def memory_bytes(self) -> float | None:
-        """Return the largest memory used."""
-        return max(self.used("memory"), default=None)
-
-    @property
-    def runtime_s(self) -> float | None:
-        """Return the longest run time."""
-        return max(self.used("runtime"), default=None)
+    def most(self, resource: Resource) -> float | None:
+        """Return the largest memory used, or the longest run time."""
+        return max(self.used(resource), default=None)
 
     @property
     def on_processors(self) -> str:

@@ -249,14 +249,8 @@ def row(entry: Measurement, config: ForecastConfig) -> dict[str, Any]:
 def forecast_of(judged: Judged) -> dict[str, Any]:
     """Return the columns of ``profiles`` for the forecasts of a value."""
     attempts = tuple(judged.attempts)
-    return {
-        "forecast": judged.value,
-        "bound": judged.bound,
-        "probability": judged.probability,
-        "attempts": None if attempts in ((), (judged.bound,)) else msgspec.json.encode(attempts).decode(),
-        "start_forecast": judged.start_value,
-        "start_probability": judged.start_probability,
-    }
+    text = None if attempts in ((), (judged.bound,)) else msgspec.json.encode(attempts).decode()
+    return judged._asdict() | {"attempts": text}
 
 
 def _bandwidth(nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float, wanted: str) -> Measurement:

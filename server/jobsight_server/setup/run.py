@@ -42,6 +42,18 @@ def run(command: Sequence[str], user: str | None = None, given: str = "") -> str
     return str(done.stdout)
 
 
+def check_user(user: str) -> None:
+    """Require the user of ``--user``.
+
+    Raises:
+        UserError: there is none.
+    """
+    try:
+        pwd.getpwnam(user)
+    except KeyError as error:
+        raise UserError(f"--user {user!r}: no such user") from error
+
+
 def succeeds(command: Sequence[str], user: str | None = None) -> bool:
     """Return whether a command can be run and ends with 0."""
     try:

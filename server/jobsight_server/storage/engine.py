@@ -226,12 +226,8 @@ class LookUps:
         self._engine = engine
         self._kept = threading.local()
 
-    def statement(self, text: str) -> str:
-        """Return ``text``, where ``?`` stands for a parameter, in the form for ``rows``."""
-        return driver_sql(self._engine, text)
-
     def rows(self, statement: str, values: tuple[str, ...]) -> list[Any]:
-        """Return all rows of the statement."""
+        """Return all rows of the statement, which is in the driver's style."""
         connection = self._connection()
         try:
             rows: list[Any] = connection.execute(statement, values).fetchall()

@@ -13,8 +13,8 @@ from tests.make import not_none
 
 from jobsight_server.accounting.follow_queue import QueueFollower
 from jobsight_server.accounting.parsers import pbspro
-from jobsight_server.accounting.parsers.qstat_json import entries as json_entries
-from jobsight_server.accounting.parsers.qstat_xml import entries as xml_entries
+from jobsight_server.accounting.parsers.qstat_json import QSTAT as PBS
+from jobsight_server.accounting.parsers.qstat_xml import QSTAT as TORQUE
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.store import apply_events
 from jobsight_server.settings.declared import AccountingSource
@@ -67,7 +67,9 @@ def torque(name: str = "cfd", state: str = "Q") -> bytes:
 
 
 @pytest.mark.parametrize(
-    "listed", [lambda: json_entries(document(_7=pbs_job())), lambda: xml_entries(torque())], ids=["pbspro", "torque"]
+    "listed",
+    [lambda: PBS.entries(document(_7=pbs_job())), lambda: TORQUE.entries(torque())],
+    ids=["pbspro", "torque"],
 )
 def test_what_is_read(listed: Callable[[], Any]) -> None:
     (job,) = listed()
@@ -80,20 +82,21 @@ def test_what_json_lacks_is_read() -> None:
     """qstat quotes nothing that looks like a number, escapes no control character, and passes on any byte."""
     text = document(_7=pbs_job(Job_Name="NAME"), _8=pbs_job(Job_Name="COUNT", comment="x")).decode()
     for written, name in (("007", "007"), ("1e5", "1e5"), ("0x1F", "0x1F"), ("nan", "nan"), ("12", "12")):
-        first, second = json_entries(text.replace('"NAME"', written).replace("COUNT", '\\":005,').encode())
+        first, second = PBS.entries(text.replace('"NAME"', written).replace("COUNT", '\\":005,').encode())
         assert (first.event and first.event.run and first.event.run.name) == name
         assert (second.event and second.event.run and second.event.run.name) == '":005,'
     raw = text.encode().replace(b"NAME", b"a\x01\tb\xe9").replace(b"COUNT", b"\\u0000\\ud800")
-    assert [job.event.run.name for job in json_entries(raw) if job.event and job.event.run] == ["a\x01\tb\xe9", "??"]
+    assert [job.event.run.name for job in PBS.entries(raw) if job.event and job.event.run] == [
+        "a\x01\tb\xe9",
+        "??",
+    ]
 
 
 def test_what_is_no_waiting_job_has_no_event_and_what_is_over_is_not_listed() -> None:
-    found = list(
-        json_entries(document(_1=pbs_job(job_state="R"), _2=pbs_job(job_state="F"), _3=pbs_job(job_state="H")))
-    )
+    found = list(PBS.entries(document(_1=pbs_job(job_state="R"), _2=pbs_job(job_state="F"), _3=pbs_job(job_state="H"))))
     assert [(job.job_id, job.event is not None) for job in found] == [("1.srv", False), ("", False), ("3.srv", True)]
     array = document(_x=pbs_job(job_state="B")).replace(b"x.srv", b"4[].srv")
-    assert [(job.job_id, job.event) for job in json_entries(array)] == [("4[].srv", None)]
+    assert [(job.job_id, job.event) for job in PBS.entries(array)] == [("4[].srv", None)]
 
 
 @pytest.mark.parametrize(
@@ -107,7 +110,7 @@ def test_what_is_no_waiting_job_has_no_event_and_what_is_over_is_not_listed() ->
     ],
 )
 def test_one_that_cannot_be_used_costs_no_other(changed: dict[str, Any], why: str) -> None:
-    bad, good = json_entries(document(_7=pbs_job(**changed), _8=pbs_job()))
+    bad, good = PBS.entries(document(_7=pbs_job(**changed), _8=pbs_job()))
     assert why in str(bad.error)
     assert good.event is not None
 
@@ -115,13 +118,13 @@ def test_one_that_cannot_be_used_costs_no_other(changed: dict[str, Any], why: st
 @pytest.mark.parametrize(
     ("read", "output"),
     [
-        (json_entries, b""),
-        (json_entries, b"[]"),
-        (json_entries, document(_7=pbs_job())[:-40]),
-        (json_entries, b"[" * 100_000),
-        (xml_entries, torque()[:-9]),
-        (xml_entries, b'<!DOCTYPE d [<!ENTITY a "aaaa">]>' + torque("&a;")),
-        (xml_entries, b"qstat: cannot connect\n"),
+        (PBS.entries, b""),
+        (PBS.entries, b"[]"),
+        (PBS.entries, document(_7=pbs_job())[:-40]),
+        (PBS.entries, b"[" * 100_000),
+        (TORQUE.entries, torque()[:-9]),
+        (TORQUE.entries, b'<!DOCTYPE d [<!ENTITY a "aaaa">]>' + torque("&a;")),
+        (TORQUE.entries, b"qstat: cannot connect\n"),
     ],
 )
 def test_an_output_that_is_no_list(read: Callable[[bytes], Any], output: bytes) -> None:
@@ -130,7 +133,7 @@ def test_an_output_that_is_no_list(read: Callable[[bytes], Any], output: bytes) 
 
 
 def test_names_in_xml_are_text() -> None:
-    (job,) = xml_entries(torque("&lt;Job_Id&gt;9\x02\xff").replace(b"\xc3\xbf", b"\xff"))
+    (job,) = TORQUE.entries(torque("&lt;Job_Id&gt;9\x02\xff").replace(b"\xc3\xbf", b"\xff"))
     assert job.event is not None
     assert (job.job_id, not_none(job.event.run).name) == ("7.srv", "<Job_Id>9?ÿ")
 

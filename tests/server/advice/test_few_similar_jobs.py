@@ -59,6 +59,6 @@ def test_jobs_of_other_processors_lower_nothing_and_state_no_share() -> None:
 def test_memory_of_two_kinds_has_no_largest() -> None:
     runs = [SuchJob(i, "fluid", 8, 1000.0 + i, 60.0, None, memory_is_virtual=i == 3) for i in range(6)]
     question = Question(user="ann", application="fluid")
-    assert such_jobs(runs[:3], question, 8).memory_bytes == 1002.0
+    assert such_jobs(runs[:3], question, 8).most("memory") == 1002.0
     mixed = such_jobs(runs, question, 8)
-    assert (mixed.memory_bytes, mixed.runtime_s) == (None, 60.0)
+    assert (mixed.most("memory"), mixed.most("runtime")) == (None, 60.0)

@@ -230,10 +230,16 @@ def processors_by_node(text: str) -> dict[str, int]:
         node, slots, times = match.groups()
         count = (1 if slots is None else _count(slots, part)) * (1 if times is None else int(times))
         found[node] = found.get(node, 0) + count
-        if found[node] > MOST_PER_NODE:
-            raise AccountingError(f"exec_host gives a node more than {MOST_PER_NODE} processors", part)
+    return plausible_places("exec_host", found)
+
+
+def plausible_places(what: str, found: dict[str, int]) -> dict[str, int]:
+    """Return processors by node; raise AccountingError if there are more than any machine has."""
+    for node, count in found.items():
+        if count > MOST_PER_NODE:
+            raise AccountingError(f"{what} gives a node more than {MOST_PER_NODE} processors", node)
     if sum(found.values()) > MOST_PER_JOB:
-        raise AccountingError(f"exec_host gives the job more than {MOST_PER_JOB} processors")
+        raise AccountingError(f"{what} gives the job more than {MOST_PER_JOB} processors")
     return found
 
 

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from jobsight_server.accounting.parsers.pbs import is_array, is_job_id, run_of
 from jobsight_server.accounting.runs import AccountingError, JobEvent, Listed
+
+TimeOf = Callable[[str, str], float]
+"""Reads a time in a scheduler's form, given its name and its text."""
+
+
+class Qstat(NamedTuple):
+    """How a scheduler's ``qstat`` lists jobs. ``attributes`` yields those of each job by its id, from the output."""
+
+    arguments: Sequence[str]
+    attributes: Callable[[bytes], Iterator[tuple[str, dict[str, str]]]]
+    time_of: TimeOf
+
+    def entries(self, output: bytes) -> Iterator[Listed]:
+        """Return the jobs of the list; raise as ``attributes`` does."""
+        return (listed(job_id, found, self.time_of) for job_id, found in self.attributes(output))
+
 
 WAITS = frozenset("QHW")
 """States of waiting jobs: queued, held, and until a time."""
@@ -16,8 +33,8 @@ _NAMES |= {name: name for name in ("queue", "comment", "x")}
 _TIMES = ("ctime", "qtime", "etime")
 
 
-def listed(job_id: str, attributes: Mapping[str, str], time_of: Callable[[str, str], float]) -> Listed:
-    """Return one job of the list; ``time_of(name, text)`` reads a time in this scheduler's form.
+def listed(job_id: str, attributes: Mapping[str, str], time_of: TimeOf) -> Listed:
+    """Return one job of the list.
 
     Arrays have no run of their own: their tasks are known when they start.
     """
@@ -37,7 +54,7 @@ def listed(job_id: str, attributes: Mapping[str, str], time_of: Callable[[str, s
         return Listed(job_id, None, error, repr(dict(attributes)).encode())
 
 
-def _fields(attributes: Mapping[str, str], time_of: Callable[[str, str], float]) -> dict[str, str]:
+def _fields(attributes: Mapping[str, str], time_of: TimeOf) -> dict[str, str]:
     """Return the attributes by their names in the log."""
     owner = attributes.get("euser") or attributes.get("Job_Owner", "").rpartition("@")[0]
     if not owner or not owner.isprintable():

@@ -10,23 +10,17 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
-from jobsight_server.accounting.parsers.qstat import listed
+from jobsight_server.accounting.parsers.qstat import Qstat
 from jobsight_server.accounting.parsers.quantities import epoch, seconds_of
-from jobsight_server.accounting.runs import AccountingError, Listed
+from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.text import text_of
 
-ARGUMENTS = ("-f", "-F", "json")
 _NOT_QUOTED = re.compile(r'(?<!\\)(":\s*)([^\s"{\[,}\]][^\s",}\]]*)(?=\s*[,}])')
 _IN_NO_NAME = re.compile("[\x00\ud800-\udfff]")
 _LISTS = ("Resource_List",)
 
 
-def entries(output: bytes) -> Iterator[Listed]:
-    """Return the jobs of the list; raise as ``attributes`` does."""
-    return (listed(job_id, found, time_of) for job_id, found in attributes(output))
-
-
-def attributes(output: bytes) -> Iterator[tuple[str, dict[str, str]]]:
+def _attributes(output: bytes) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the attributes of each job, by its id.
 
     Raises:
@@ -66,10 +60,13 @@ def _flat(of_job: Any) -> dict[str, str]:
     return {name: _IN_NO_NAME.sub("?", text) for name, text in found.items()}
 
 
-def time_of(name: str, text: str) -> float:
+def _time(name: str, text: str) -> float:
     """Return UTC epoch seconds of ``Wed Nov 25 08:49:42 2026`` in this machine's zone, or as given."""
     if text.isdigit():
         return epoch(name, text)
     if found := seconds_of(lambda date: datetime.strptime(date, "%a %b %d %H:%M:%S %Y"), text):
         return found
     raise AccountingError(f"{name} is not a time", text)
+
+
+QSTAT = Qstat(("-f", "-F", "json"), _attributes, _time)

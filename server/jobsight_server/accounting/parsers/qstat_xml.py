@@ -6,26 +6,16 @@ import re
 from collections.abc import Iterator
 from xml.etree import ElementTree
 
-from jobsight_server.accounting.parsers.qstat import listed
+from jobsight_server.accounting.parsers.qstat import Qstat
 from jobsight_server.accounting.parsers.quantities import epoch
-from jobsight_server.accounting.runs import AccountingError, Listed
+from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.text import text_of
 
-ARGUMENTS = ("-x",)
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 _LISTS = ("Resource_List",)
 
 
-time_of = epoch
-"""Reads a time, given its name and its text."""
-
-
-def entries(output: bytes) -> Iterator[Listed]:
-    """Return the jobs of the list; raise as ``attributes`` does."""
-    return (listed(job_id, found, time_of) for job_id, found in attributes(output))
-
-
-def attributes(output: bytes) -> Iterator[tuple[str, dict[str, str]]]:
+def _attributes(output: bytes) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the attributes of each job, by its id; without any jobs, TORQUE prints nothing.
 
     Raises:
@@ -44,3 +34,6 @@ def attributes(output: bytes) -> Iterator[tuple[str, dict[str, str]]]:
         found = {part.tag: part.text or "" for part in job if not len(part)}
         found |= {f"{name}.{part.tag}": part.text or "" for name in _LISTS for part in job.findall(f"{name}/*")}
         yield found.get("Job_Id", ""), found
+
+
+QSTAT = Qstat(("-x",), _attributes, epoch)

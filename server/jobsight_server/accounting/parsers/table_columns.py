@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from jobsight_server.accounting.parsers.pbs import MOST_PER_JOB, MOST_PER_NODE
+from jobsight_server.accounting.parsers.pbs import plausible_places
 from jobsight_server.accounting.parsers.quantities import INT32, LATEST
 from jobsight_server.accounting.runs import AccountingError, JobEvent
 from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
@@ -150,8 +150,4 @@ def places(text: str, processors: int | None) -> dict[str, int]:
             raise AccountingError("nodes has a part that is not NODE or NODE:PROCESSORS", word)
         known = processors if match[2] is None and len(words) == 1 else None
         found[match[1]] = found.get(match[1], 0) + int(match[2] or known or 0)
-        if found[match[1]] > MOST_PER_NODE:
-            raise AccountingError(f"nodes gives a node more than {MOST_PER_NODE} processors", word)
-    if sum(found.values()) > MOST_PER_JOB:
-        raise AccountingError(f"nodes gives the job more than {MOST_PER_JOB} processors")
-    return found
+    return plausible_places("nodes", found)

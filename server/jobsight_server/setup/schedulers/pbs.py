@@ -90,11 +90,6 @@ def leave_pbs(_places: Places, manifest: Manifest, say: Callable[[str], None]) -
     return [f"hook {name}" for name in ("jobsight_advice", "jobsight_mark") if _has_hook(name)]
 
 
-def leave_torque(_places: Places, _manifest: Manifest, _say: Callable[[str], None]) -> list[str]:
-    """Return nothing: TORQUE runs without the filter and the hooks once their files are gone."""
-    return []
-
-
 def _scheduler(
     kind: str, form: str, places: Places, home: str, token: PlannedToken, items: list[Item], notes: list[str],
     copies: tuple[str, ...],

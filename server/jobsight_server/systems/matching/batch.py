@@ -69,11 +69,6 @@ def problem_of(
     return Problem(resources, tuple(jobs), objectives, hour, now)
 
 
-def types_of(jobs: Sequence[MatchJob]) -> set[str]:
-    """Return the types of resources that these jobs depend on."""
-    return {dependency.type for job in jobs for dependency in job.dependencies}
-
-
 def _name_of(job: Mapping[str, Any], position: int) -> str:
     name = job.get("name")
     return name if isinstance(name, str) else f"jobs[{position}]"

@@ -20,8 +20,8 @@ from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.prediction import read_prediction
 from jobsight_server.forecasts.record import Metric, Record
 from jobsight_server.forecasts.request import job_question
-from jobsight_server.storage.facts import FACT_NAME
 from jobsight_server.systems.matching.resource_state import ResourceError
+from jobsight_server.web.kit.inputs import FactName
 
 PREDICTED = "predicted"
 PREDICTABLE = {
@@ -34,7 +34,6 @@ PREDICTABLE = {
 PREDICTED_AT_MOST = 500
 """Predicted amounts of a batch; each is a forecast."""
 
-FactName = Annotated[str, Meta(pattern=f"^{FACT_NAME}$")]
 _Word = Annotated[str, Meta(pattern=r"\A[^\x00-\x1f\x7f]+\Z")]
 _Amount = Annotated[float, Meta(gt=0, le=1e18)]
 _Count = Annotated[int, Meta(ge=1, le=10**7)]

@@ -18,7 +18,7 @@ from jobsight_scheduler.matching.read import check_size, read_objectives
 from jobsight_scheduler.matching.rounds import RoundAnswer, WaitingJob, match_round
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.systems.matching.batch import CheckedBatch, problem_of, read_batch, types_of
+from jobsight_server.systems.matching.batch import CheckedBatch, problem_of, read_batch
 from jobsight_server.systems.matching.catalogue import Catalogue
 from jobsight_server.systems.matching.resource_state import ResourceError, refused
 from jobsight_server.systems.matching.settings import MatchingSettings
@@ -179,7 +179,8 @@ class Matcher:
             self._catalogue.refresh(connection)
         chosen = read_objectives(self._catalogue.objectives if objectives is None else objectives, "objectives")
         now = self._clock()
-        problem = problem_of(jobs, self._catalogue.resources_of(types_of(jobs), now), chosen, now)
+        types = {dependency.type for job in jobs for dependency in job.dependencies}
+        problem = problem_of(jobs, self._catalogue.resources_of(types, now), chosen, now)
         return problem, Seen.of(self._catalogue, problem)
 
     def _decide(self, problem: Problem, spent: TimeSpent) -> Answer:
