@@ -152,16 +152,11 @@ def by_driver(connection: Connection, statement: str, values: Sequence[Any] = ()
 
 
 def fetch(connection: Connection, query: str, parameters: tuple[Any, ...]) -> list[Any]:
-    """Return all rows as tuples; ``?`` stands for a parameter."""
-    _begin(connection)
-    rows: list[Any] = by_driver(connection, query, parameters).fetchall()
+    """Return all rows as tuples: SQLAlchemy's own cost as much as reading; ``?`` stands for a parameter."""
+    cursor = connection.exec_driver_sql(driver_sql(connection, query), parameters).cursor
+    assert cursor is not None
+    rows: list[Any] = list(cursor.fetchall())
     return rows
-
-
-def _begin(connection: Connection) -> None:
-    """Begin a transaction if none is under way, as SQLAlchemy does."""
-    if not connection.in_transaction():
-        connection.begin()
 
 
 def fetch_by_keys(connection: Connection, query: str, keys: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
@@ -201,7 +196,8 @@ def write_many(connection: Connection, statement: str, rows: Sequence[tuple[Any,
     """Run the statement once for each row; ``?`` stands for a parameter. Return the number of rows written."""
     if not rows:
         return 0
-    _begin(connection)
+    if not connection.in_transaction():
+        connection.begin()
     written: int = by_driver(connection, statement, rows, many=True).rowcount
     return written
 

@@ -163,14 +163,13 @@ def test_a_failure_leaves_nothing_half_done(sqlite_site: Any) -> None:
     for position in range(5):
         site.run(f"{position}.s", 0, 100 + position, user="a")
 
-    def fail(_connection: Any, _cursor: Any, statement: str, *_rest: object) -> None:
-        if statement.startswith("INSERT INTO event_counts"):
-            raise RuntimeError("the disk is full")
+    def fail(_connection: Any) -> None:
+        raise RuntimeError("the disk is full")
 
-    event.listen(site.engine, "before_cursor_execute", fail)
+    event.listen(site.engine, "commit", fail)
     with pytest.raises(RuntimeError, match="disk is full"):
         go(site.engine, now=1e9)
-    event.remove(site.engine, "before_cursor_execute", fail)
+    event.remove(site.engine, "commit", fail)
     assert site.dump(profiles) == site.dump(series) == []
     assert go(site.engine, now=1e9) == 5
     assert [row[3] for row in site.dump(series)] == [5]
@@ -188,7 +187,7 @@ def test_reading_holds_no_writer_up(sqlite_site: Any) -> None:
 
 
 def statements(engine: Engine, work: Any) -> int:
-    """How many statements ``work`` sends to the database."""
+    """How many statements ``work`` sends to the database, besides those of ``write_many``."""
     sent: list[str] = []
 
     def note(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
