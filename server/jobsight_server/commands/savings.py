@@ -133,13 +133,15 @@ def effect(metric: str, total: Waste) -> str:
         return "No job has a request, a measured value and a recommendation at its submission."
     amount = f"{_hours(abs(total.freed_hours))} ({percent(abs(total.freed_share))})"
     if metric == "runtime":  # a job returns its processors at its end, whatever its limit
+        failed = ""  # only jobs that were killed count
         found = f"Limits as recommended would have been {amount} {'shorter' if total.freed_hours >= 0 else 'longer'}"
     else:
+        failed = f", and {total.ran_out:,} of these failed"
         found = f"Reserving as recommended would have {'freed' if total.freed_hours >= 0 else 'taken another'} {amount}"
     return (
         f"{found}, repeats included. {total.would_run_out:,} of {total.jobs:,} jobs "
-        f"({percent((total.would_run_out or 0) / total.jobs, 1)}) needed more than that; {total.ran_out:,} needed more "
-        "than the users' own requests."
+        f"({percent((total.would_run_out or 0) / total.jobs, 1)}) needed more than that; {total.needed_more:,} needed "
+        f"more than the users' own requests{failed}."
     )
 
 
@@ -187,7 +189,7 @@ def _raises(metric: str, rows: Sequence[tuple[WasteRow, Waste, SavingsRow | None
     found = [
         f"  {row.cluster}/{advice.user} {more.application}: {resource_value(more.ask_for, metric)} instead of "
         f"{resource_value(more.asked_for, metric)}; "
-        + (f"{more.ran_out:,} of {more.jobs:,} needed more" if more.ran_out else "similar jobs used more")
+        + (f"{more.needed_more:,} of {more.jobs:,} needed more" if more.needed_more else "similar jobs used more")
         for row, _, advice in rows
         if advice is not None and (more := advice.more) is not None
     ]

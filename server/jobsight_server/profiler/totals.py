@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf, nextafter
 from typing import Any
 
-from sqlalchemy import Connection, Engine, and_, bindparam, delete, func, or_, select
+from sqlalchemy import Connection, Engine, and_, bindparam, delete, false, func, or_, select
 
 from jobsight_predictor.profile.reserve import held
 from jobsight_server.forecasts.reader import recommended_requests
@@ -48,6 +48,7 @@ AMOUNTS = ("weight", "requested", "used", "reserved", "request_held", "bound_hel
 COLUMNS = (
     "jobs",
     *AMOUNTS,
+    "needed_more",
     "request_failures",
     "bound_failures",
     "without_request",
@@ -58,9 +59,10 @@ COLUMNS = (
 
 ``jobs`` have a request, a measured use and a bound from submission; the amounts are theirs. ``weight`` is the factor of
 a value: requested processors x run time for memory per processor, held processors for a run time. ``request_held`` and
-``bound_held`` have all attempts of the jobs that the request or the bound would have killed. The ``request_failures``
-and ``bound_failures``, which needed more, are these jobs, and those that ran on with more memory than their request: it
-was others', which time is not. Other jobs are left out.
+``bound_held`` have all attempts of the jobs that the request or the bound would have killed. ``needed_more`` than their
+request: those that it killed, and those that ran on with more memory (it was others', which time is not);
+``request_failures`` are those of them that did not end well. Of the ``bound_failures``, which needed more than the
+bound, some may have ended well, too. Other jobs are left out.
 """
 
 AMOUNTS_KEPT = KeptSums(
@@ -115,7 +117,8 @@ def amounts_of(job: Any, metric: str, value: float | None, attempts: Sequence[fl
     per_unit = (request, value, bound, *all_of)
     amounts = [round(weight), *(round(amount * weight / unit) * unit for amount in per_unit)]
     counts = is_limit or metric != "runtime"
-    return (1, *amounts, int(counts and value > request), int(counts and value > bound), 0, 0, 0)
+    needed_more = counts and value > request
+    return (1, *amounts, int(needed_more), int(needed_more and job.failed), int(counts and value > bound), 0, 0, 0)
 
 
 def _left_out(reason: str) -> tuple[float, ...]:
@@ -134,6 +137,7 @@ _RAN_OUT_OF_IT = and_(
 )
 """Only by the request: a job that ran out of less shows nothing about it."""
 
+_FAILED = or_(jobs.c.failure.is_not(None), jobs.c.ended_abnormally, jobs.c.exit_status != 0)
 _JOBS = (
     select(
         *(jobs.c[name] for name in ("cluster", "user", "application", "queue", "account", "processors", "gpus")),
@@ -142,7 +146,7 @@ _JOBS = (
         ASKED_MEMORY.label("asked_memory_bytes"),
         ASKED_WALLTIME.label("asked_walltime_s"),
         _HELD_NODES.label("held_nodes"),
-        _RAN_OUT_OF_IT.label("ran_out"),
+        *(_RAN_OUT_OF_IT.label("ran_out"), func.coalesce(_FAILED, false()).label("failed")),
         *(jobs.c.start, jobs.c.end, profiles.c.metric, profiles.c.value, profiles.c.mean),
         *(profiles.c.forecast, profiles.c.bound, profiles.c.attempts, profiles.c.shown_only),
     )

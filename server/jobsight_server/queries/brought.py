@@ -52,8 +52,8 @@ class Figures(Record):
     held less than their users requested. ``possible``: what recommended requests would have freed. ``money`` and
     ``possible_money``: the same at the price of a node-hour, null without one. Of the ``lowered`` jobs
     ``lowered_ran_out`` ran out of memory; of the ``shortened`` ones, with shorter limits, ``shortened_ran_out`` ran out
-    of time. ``ran_out`` jobs needed more than their users' own requests. ``adopters`` of the ``users`` with jobs
-    requested at most 1.1 times what was recommended, over all of these jobs.
+    of time. ``ran_out`` jobs needed more than their users' own requests and failed. ``adopters`` of the ``users`` with
+    jobs requested at most 1.1 times what was recommended, over all of these jobs.
     """
 
     weeks: int

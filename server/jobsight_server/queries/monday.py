@@ -167,7 +167,7 @@ def _gains(site: _Site, adjusted: Collection[str], rows: list[_Row]) -> Iterator
         if freed.low is not None and freed.high is not None:
             between = f"{_nodes(freed.low)} to {_nodes(freed.high)} (90 %)"
         kills = sum(of["would_run_out"] for _, of in most) / site.weeks
-        new = sum(max(0, of["would_run_out"] - of["ran_out"]) for _, of in most) / site.weeks
+        new = sum(max(0, of["would_run_out"] - of["needed_more"]) for _, of in most) / site.weeks
         text = (
             f"Lower memory for {_many(len(most), 'user')} of {cluster}: {_nodes(freed.amount)} nodes, "
             f"{between}; {kills:.1f} jobs a week would run out, {new:.1f} of them new."

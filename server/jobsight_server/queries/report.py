@@ -240,7 +240,7 @@ def _need_more(connection: Connection, asking: Asking, days: Days, scheduler: Sc
     needed: Counter[tuple[Resource, str, str, str]] = Counter()
     for metric in ASKED_FOR:
         for cluster, user, application, *sums in sums_of_all(connection, metric, days, "group"):
-            needed[metric, cluster, user, application] += int(sums[COLUMNS.index("request_failures")])
+            needed[metric, cluster, user, application] += int(sums[COLUMNS.index("needed_more")])
         for cluster, user, name, n in fetch(connection, _KILLED, (FAILURE_OF[metric],)):
             key = metric, cluster, user, group_name(cluster, user, name, None, None).application
             needed[key] = max(needed[key], int(n))  # some of them count in the sums

@@ -28,7 +28,7 @@ _DIVISORS = {
     for metric, unit in (("memory", 2.0**30 * 3600.0), ("runtime", 3600.0))
 }
 
-_JOBS, _RAN_OUT = COLUMNS.index("jobs"), COLUMNS.index("request_failures")
+_JOBS, _NEEDED_MORE = COLUMNS.index("jobs"), COLUMNS.index("needed_more")
 
 TRIED = 2
 """Applications of a user for which a larger request is looked for."""
@@ -36,14 +36,14 @@ TRIED = 2
 
 class Raise(Record):
     """An application that needs more than a job like the last, ``like_job``, requests: ``ask_for`` instead of
-    ``asked_for``, for the whole job, in bytes or seconds. ``ran_out`` of ``jobs`` needed more than their request."""
+    ``asked_for``, for the whole job, in bytes or seconds. ``needed_more`` of ``jobs`` did not fit their request."""
 
     application: str
     like_job: str
     asked_for: float
     ask_for: float
     jobs: int
-    ran_out: int
+    needed_more: int
 
 
 class SavingsRow(Record):
@@ -65,6 +65,7 @@ class SavingsRow(Record):
     repeated_hours: float
     freed_hours: float
     freed_share: float | None
+    needed_more: int
     ran_out: int
     would_run_out: int
     cluster: str
@@ -152,12 +153,12 @@ def _recommended(
 
 
 def _more(asking: Asking, metric: str, user: str, applications: Sequence[Sequence[Any]]) -> Raise | None:
-    """Return the application that must request more: the first, or one of the ``TRIED`` with most jobs that ran out."""
-    ran_out = sorted((row for row in applications if row[2 + _RAN_OUT]), key=lambda row: -row[2 + _RAN_OUT])
-    for cluster, name, *sums in (applications[0], *ran_out[:TRIED]):
+    """Return the application that must request more: the first, or one of the ``TRIED`` with most jobs that did."""
+    needed_more = sorted((row for row in applications if row[2 + _NEEDED_MORE]), key=lambda row: -row[2 + _NEEDED_MORE])
+    for cluster, name, *sums in (applications[0], *needed_more[:TRIED]):
         like_job, asked_for, best, _ = _recommended(asking, metric, cluster, user, name)
         if like_job and asked_for and best and best > asked_for:
-            return Raise(name, like_job, asked_for, best, int(sums[_JOBS]), int(sums[_RAN_OUT]))
+            return Raise(name, like_job, asked_for, best, int(sums[_JOBS]), int(sums[_NEEDED_MORE]))
     return None
 
 
@@ -174,6 +175,7 @@ def saved_amounts(sums: Iterable[float], metric: str) -> dict[str, Any]:
         "repeated_hours": of["bound_held"] - of["reserved"],
         "freed_hours": freed,
         "freed_share": freed / held if held > 0 else None,
+        "needed_more": int(of["needed_more"]),
         "ran_out": int(of["request_failures"]),
         "would_run_out": int(of["bound_failures"]),
     }

@@ -54,10 +54,10 @@ class Waste(Record):
     ``freed_hours``: what requests held, with the further attempts of the jobs that they killed
     (``requests_repeated_hours``), less what the recommended reservations (``reserved_hours``) would have held, with
     those that they would have killed (``repeated_hours``); negative if the reservations hold more. ``freed_share`` is
-    its share of what requests held. ``ran_out`` jobs needed more than their request, ``would_run_out`` more than the
-    reservation. These are null for processors and GPUs, of which no other number is recommended. ``before_*``: the same
-    in the earlier span, null without such jobs. ``improved_hours``: how much more would be unused now at the earlier
-    share.
+    its share of what requests held. ``needed_more`` jobs needed more than their request, and ``ran_out`` of these
+    failed; ``would_run_out`` needed more than the reservation. These are null for processors and GPUs, of which no
+    other number is recommended. ``before_*``: the same in the earlier span, null without such jobs. ``improved_hours``:
+    how much more would be unused now at the earlier share.
     """
 
     jobs: int
@@ -70,6 +70,7 @@ class Waste(Record):
     repeated_hours: float | None
     freed_hours: float | None
     freed_share: float | None
+    needed_more: int | None
     ran_out: int | None
     would_run_out: int | None
     before_unused_share: float | None
@@ -138,6 +139,7 @@ _OF_ADVICE = (
     "repeated_hours",
     "freed_hours",
     "freed_share",
+    "needed_more",
     "ran_out",
     "would_run_out",
 )

@@ -40,7 +40,8 @@ def sentences(found: Report) -> Iterator[str]:
         yield (
             f"Recommended memory requests would have {_freed(found.freed)} of {hours(memory.requested_hours)} "
             f"GiB-hours. {count(memory.would_run_out)} of {many(memory.jobs, 'job')} "
-            f"would have run out of memory; {count(memory.ran_out)} ran out of their own requests."
+            f"needed more than recommended; {count(memory.needed_more)} needed more than they requested, and "
+            f"{count(memory.ran_out)} of these failed."
         )
         if found.freed.amount > 0:
             yield _nodes(found)

@@ -40,7 +40,7 @@ def client(engine: Engine, database_url: str) -> FlaskClient:
         rows.append(ended(3 * number, user="ann", used_memory_bytes=2 * GIB + number * 2**20, **at))
         rows.append(ended(3 * number + 1, user="bob", name=SCRIPT, used_memory_bytes=7 * GIB, queue=None, **at))
         rows.append(ended(3 * number + 2, user="eve", cluster="beta", requested_memory_bytes=None, **at))
-    last = {"start": NOON + 10 * DAY_S, "end": NOON + 10 * DAY_S + 3600}
+    last = {"start": NOON + 10 * DAY_S, "end": NOON + 10 * DAY_S + 3600, "exit_status": 0}
     write(engine, [*rows, ended(999, user="ann", used_memory_bytes=8 * GIB + 1, **last)])
     learn(engine)
     return make.person(create_app(load_settings(flags={"database": database_url}), engine, engine), engine)
@@ -63,10 +63,10 @@ def test_the_greatest_saving_comes_first_with_what_to_ask_for(ask: Ask, client: 
     held = first["requested_hours"] + first["requests_repeated_hours"]
     kept = first["reserved_hours"] + first["repeated_hours"]
     assert first["freed_hours"] == pytest.approx(held - kept) == pytest.approx(held * first["freed_share"])
-    # 2 GiB and a little more were used of 8 requested, an hour each, but for the last job that ran out.
+    # 2 GiB and a little more were used of 8 requested, an hour each; the last job used more and ended well.
     assert first["requested_hours"] == pytest.approx(first["jobs"] * 8)
     assert first["used_hours"] == pytest.approx(2.03 * first["jobs"] + 6, rel=0.02)
-    assert (first["ran_out"], first["would_run_out"] >= 1) == (1, True)
+    assert (first["needed_more"], first["ran_out"], first["would_run_out"] >= 1) == (1, 0, True)
     # Of the whole job, for one like the last: the job's page says the same.
     advice = rows[0]["memory_advice"]
     assert (advice["like_job"], advice["asked_for"]) == ("999.s", 8 * GIB)
@@ -151,7 +151,7 @@ def test_the_command_says_the_same(
 
 
 @pytest.mark.parametrize(
-    ("recommended", "ran_out", "words"),
+    ("recommended", "needed_more", "words"),
     [
         (4.0 * GIB, 0, "as before: similar jobs need as much"),
         (4.0 * GIB, 2, "as before: similar jobs need as much, and 2 of 10 jobs needed more"),
@@ -160,8 +160,8 @@ def test_the_command_says_the_same(
         (6.0 * GIB, 0, "6.00 GiB instead of 4.00 GiB: less is unlikely to be enough"),
     ],
 )
-def test_a_user_reads_why(client: FlaskClient, recommended: float, ran_out: int, words: str) -> None:
-    amounts = (10, 40.0, 10.0, 0.0, 40.0, 0.0, 0.0, 0.0, ran_out, 0)
+def test_a_user_reads_why(client: FlaskClient, recommended: float, needed_more: int, words: str) -> None:
+    amounts = (10, 40.0, 10.0, 0.0, 40.0, 0.0, 0.0, 0.0, needed_more, 0, 0)
     ask_for = None if recommended == 4.0 * GIB else recommended
     kept = KEPT["as requested"]
     row = SavingsRow(*amounts, "alpha", "cfd", "ann", "cfd", "7.s", 4.0 * GIB, recommended, ask_for, None, kept)
@@ -171,8 +171,8 @@ def test_a_user_reads_why(client: FlaskClient, recommended: float, ran_out: int,
 
 def test_each_row_has_its_name_in_eighty_columns(capsys: pytest.CaptureFixture[str]) -> None:
     hours = (123_456_789.0, 45_678_901.0, 1.0, 0.5, 0.0, 98_765_432.0, 1.0, 45_678_901.0, 0.37)
-    figures = Waste(1_234_567, *hours, 10, 123_456, None, None)
-    amounts = (10, 40.0, 10.0, 0.0, 40.0, 0.0, 0.0, 0.0, 2, 0)
+    figures = Waste(1_234_567, *hours, 12, 10, 123_456, None, None)
+    amounts = (10, 40.0, 10.0, 0.0, 40.0, 0.0, 0.0, 0.0, 2, 2, 0)
     advice = SavingsRow(
         *amounts,
         "alpha",
@@ -225,7 +225,7 @@ def test_an_application_that_needs_more_is_shown_beside_the_one_that_saves(
     advice = ask(user="ann")["rows"][0]["memory_advice"]
     assert (advice["application"], advice["ask_for"] < advice["asked_for"]) == ("fluid", True)
     more = advice["more"]
-    assert (more["application"], more["asked_for"], more["jobs"], more["ran_out"]) == ("mesh", GIB, 6, 6)
+    assert (more["application"], more["asked_for"], more["jobs"], more["needed_more"]) == ("mesh", GIB, 6, 6)
     assert more["ask_for"] >= 1.25 * GIB
     page = " ".join(client.get("/waste?user=ann&cluster=alpha").text.split())
     assert "1 of these need more memory than they request, 0 more time." in page

@@ -115,8 +115,9 @@ def counted(row: Any) -> dict[str, float]:
     per_unit |= {"request_held": request, "bound_held": repeated}
     amounts = {name: round(each * weight / unit) * unit for name, each in per_unit.items()}
     ran_on = not memory and row.value > request  # a limit that is not enforced kills no job
-    failures = {"request_failures": memory and row.value > request, "bound_failures": row.value > attempts[0]}
-    failures |= {"bound_failures": failures["bound_failures"] and not ran_on}
+    needed_more = memory and row.value > request
+    failures = {"needed_more": needed_more, "request_failures": needed_more and bool(row.exit_status)}
+    failures |= {"bound_failures": row.value > attempts[0] and not ran_on}
     return {"jobs": 1, "weight": weight, **amounts, **failures}
 
 

@@ -74,7 +74,7 @@ def test_a_limit_below_the_need_is_no_saving_and_one_above_is_for_gaps(
     client = served.person()
     page = " ".join(client.get("/waste?user=kim&cluster=gamma&sort=runtime").text.split())
     assert (f"instead of {time_text(asked_s)}: similar jobs used more" in page) is more
-    assert ((advice["more"] or {}).get("ran_out") == 0) is more
+    assert ((advice["more"] or {}).get("needed_more") == 0) is more
     assert ("fits into shorter gaps" in page) is not more
     assert ("shorter in all" in page) is not more
     assert (found["runtime"]["freed_hours"] > 0) is not more

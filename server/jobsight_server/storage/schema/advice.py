@@ -47,7 +47,8 @@ savings = Table(
     *keys(Integer, "first_day", "group_id"),
     Column("jobs", BigInteger, nullable=False),
     *required(Double, "weight", "requested", "used", "reserved", "request_held", "bound_held"),
-    *required(BigInteger, "request_failures", "bound_failures", "without_request", "without_use", "without_bound"),
+    *required(BigInteger, "needed_more", "request_failures", "bound_failures"),
+    *required(BigInteger, "without_request", "without_use", "without_bound"),
     sqlite_with_rowid=False,
 )
 
