@@ -30,15 +30,17 @@ SIZES = (1, 4, 16, 64, 256, 1024)
 """Upper ends of the size classes, in processors."""
 
 
-def schedule_figures(table: JobTable, capacity: int) -> dict[str, Any]:
-    """Return all figures of one schedule, in the shape that ``--json`` prints; ValueError for a table without jobs."""
+def schedule_figures(table: JobTable, capacity: int, counts: NDArray[np.bool_] | None = None) -> dict[str, Any]:
+    """Return all figures of one schedule, in the shape that ``--json`` prints; ValueError for a table without jobs.
+
+    Makespan and utilisation are of all jobs, the others of those that count, by default all.
+    """
     if not len(table):
         raise ValueError("a schedule without jobs has no figures")
     span = float(table.end_s.max() - table.submit_s.min())
     work, held = table.processors @ table.run_s, table.processors @ (table.end_s - table.start_s)
-    whole = _of_jobs(table, np.ones(len(table), dtype=bool))
     return {
-        **whole,
+        **_of_jobs(table if counts is None else table.only(counts)),
         "makespan_s": span,
         "useful_utilisation": float(work) / (capacity * span),
         "occupied_utilisation": float(held) / (capacity * span),
@@ -49,7 +51,7 @@ def by_user(table: JobTable) -> dict[str, dict[str, Any]]:
     """Return the figures of each user's jobs, users with the most jobs first; ``-`` if the user is unknown."""
     users, counts = np.unique(table.user, return_counts=True)
     order = np.argsort(-counts, kind="stable")
-    return {user: _of_jobs(table, table.user == user) for user in users[order].tolist()}
+    return {user: _of_jobs(table.only(table.user == user)) for user in users[order].tolist()}
 
 
 def by_size(table: JobTable) -> dict[str, dict[str, Any]]:
@@ -59,17 +61,17 @@ def by_size(table: JobTable) -> dict[str, dict[str, Any]]:
         chosen = (table.processors > low) & (table.processors <= high)
         if chosen.any():
             name = f"> {low}" if high == np.inf else "1" if high == 1 else f"{low + 1}-{high:.0f}"
-            found[name] = _of_jobs(table, chosen)
+            found[name] = _of_jobs(table.only(chosen))
     return found
 
 
-def _of_jobs(table: JobTable, chosen: NDArray[np.bool_]) -> dict[str, Any]:
-    wait, slowdown = table.wait_s[chosen], table.bounded_slowdown[chosen]
+def _of_jobs(table: JobTable) -> dict[str, Any]:
+    wait, slowdown = table.wait_s, table.bounded_slowdown
     return {
-        "jobs": int(chosen.sum()),
+        "jobs": len(table),
         "mean_wait_s": float(wait.mean()),
         "max_wait_s": float(wait.max()),
-        "mean_turnaround_s": float((table.end_s - table.submit_s)[chosen].mean()),
+        "mean_turnaround_s": float((table.end_s - table.submit_s).mean()),
         "mean_bounded_slowdown": float(slowdown.mean()),
         "median_bounded_slowdown": float(np.median(slowdown)),
     }

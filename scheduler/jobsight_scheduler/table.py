@@ -36,6 +36,10 @@ class JobTable:
     def __len__(self) -> int:
         return len(self.job)
 
+    def only(self, chosen: NDArray[np.bool_]) -> JobTable:
+        """Return the rows of the chosen jobs."""
+        return JobTable(*(getattr(self, column.name)[chosen] for column in fields(JobTable)))
+
     @property
     def wait_s(self) -> Floats:
         """Time from submission to start."""

@@ -89,18 +89,16 @@ def read_jobs(trace: str, metric: str, part: Part = ALL) -> Jobs:
     return jobs
 
 
-def read_trace(trace: str, part: Part = ALL, *, one_cluster: bool = False) -> tuple[Trace, str]:
+def read_trace(trace: str) -> tuple[Trace, str]:
     """Return the jobs of a file in the Standard Workload Format, or the finished ones of a database, and their name.
 
     Raises:
-        UserError: it cannot be read, has no jobs, or has those of several clusters although ``one_cluster`` is wanted.
+        UserError: it cannot be read, or has no jobs.
     """
-    with open_trace(trace, part) as connection:
+    with open_trace(trace) as connection:
         if connection is None:
             return read_swf(Path(trace)), Path(trace).name
-        if one_cluster:
-            part = part._replace(cluster=cluster_of(connection, part))
-        return site_trace(connection, part), f"finished jobs of {part.cluster or 'all clusters'}"
+        return site_trace(connection, ALL), "finished jobs of all clusters"
 
 
 def name_of(trace: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,7 +53,8 @@ def site_trace(connection: Connection, part: Part) -> Trace:
     found = dict(zip(FIELDS, table, strict=True))
     began = float(found["submit_s"][0])
     found["submit_s"] -= began
-    size = assumed_size_of(found)
+    start = found["submit_s"] + found["wait_s"]
+    size = assumed_size(start, start + found["run_s"], found["processors"])
     assumed = f"MaxProcs: {size.processors}", f"Note: MaxProcs is assumed; {size.most} were in use at most"
     users = [user_line(number, name) for (_, name), number in numbers["user"].items()]
     return Trace(found, [f"UnixStartTime: {began:.0f}", *assumed, *users])
@@ -95,13 +95,6 @@ def assumed_size(start: Floats, end: Floats, processors: Floats) -> AssumedSize:
     place = np.searchsorted(np.cumsum(lasts[by_use]), (1.0 - BRIEF) * total)
     size = max(used[by_use][place], processors.max())
     return AssumedSize(int(size), int(used.max()), float(lasts[used > size].sum() / (total or 1.0)))
-
-
-def assumed_size_of(trace: Mapping[str, Floats], partition: int | None = None) -> AssumedSize:
-    """Return the size of the machine of a trace's columns, or of one partition."""
-    rows = slice(None) if partition is None else trace["partition"] == partition
-    start = (trace["submit_s"] + np.maximum(trace["wait_s"], 0.0))[rows]
-    return assumed_size(start, start + trace["run_s"][rows], trace["processors"][rows])
 
 
 def _fields(row: Any, numbers: dict[str, dict[tuple[str, str], int]]) -> dict[str, float | None]:

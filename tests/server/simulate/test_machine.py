@@ -111,7 +111,10 @@ def test_bad_input_is_named(
 def test_the_finished_jobs_of_a_site(
     engine: Engine, database_url: str, simulate: Command, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    """Worked out by hand: 1 and 2 ran side by side, so the machine has 6; 3 was submitted first and waited."""
+    """Worked out by hand: 1 and 2 ran side by side, so the machine has 6; 3 was submitted first and waited.
+
+    The record begins at 200, before which all were submitted: then they all count.
+    """
     rows = [
         {"job_id": "1", "submitted": 100.0, "start": 100.0, "end": 200.0, "processors": 4, "user": "<b> [red]"},
         {"job_id": "2", "submitted": 110.5, "start": 120.5, "end": 200.0, "processors": 2, "user": "u"},
@@ -143,7 +146,9 @@ def test_the_finished_jobs_of_a_site(
     capsys.readouterr()
     written = simulate(tmp_path / "c.swf", "--policy", "fcfs")
     assert all(written[name] == figures[name] for name in ("by_user", "by_size", "makespan_s"))
-    assert simulate(database_url, "--policy", "fcfs", "--since", "1970-01-01T00:03:21Z")["jobs"] == 1
+    late = ("--since", "1970-01-01T00:03:21Z")
+    words = output_of(main, capsys, "simulate", database_url, "--policy", "fcfs", *late, status=1)
+    assert "no finished job was submitted in this time; give an earlier --since" in words
     for trace in (database_url, tmp_path / "c.swf"):  # the papers read both, whole processors or not
         assert len(read_trace(str(trace))[0]) == 3
     assert main(["simulate", str(tmp_path / "c.swf"), "--since", "2026-11-01"]) == 1

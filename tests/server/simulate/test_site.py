@@ -12,6 +12,7 @@ from tests import make
 from tests.make import output_of
 
 from jobsight_server.cli import main
+from jobsight_server.commands.simulate.site import BEFORE
 from jobsight_server.queries.site_trace import assumed_size
 
 DAY_S = 86_400.0
@@ -82,6 +83,9 @@ def test_the_page_and_a_trace(engine: Engine, database_url: str, tmp_path: Path,
     trace = make.json_of(main, capsys, "simulate", tmp_path / "t.swf", "--memory", "--classes", "9x4096M")
     assert trace["rules"]["recorded"]["mean_wait_s"] == pytest.approx([720.0, 720.0, 720.0])
     assert [list(of.values()) for of in trace["machines"]] == [["9x4096M", 9, 9, 36 * GIB, 175, None]]
+    policy = output_of(main, capsys, "simulate", database_url, "--policy", "fcfs")
+    assert "fcfs on 10 processors" in policy
+    assert "Its 2 groups of queues that share no nodes are simulated as one machine." in " ".join(policy.split())
     few = make.json_of(main, capsys, "simulate", database_url, "--classes", "1x4096M")
     assert few["assumed"]["have more processors than their nodes: left out"] == 105
     for options, message in (
@@ -140,6 +144,13 @@ def test_a_short_record_begins_with_what_ran_and_waited_then(engine: Engine, dat
         in words
     )
     assert "Assumed are 2 processors: more were in use for 0.8 % of the time, 3 at most." in words
+    policy = make.json_of(main, capsys, "simulate", database_url, "--policy", "easy", "--validate")
+    assert (policy["processors"], policy["jobs"], policy["mean_wait_s"]) == (2, 1, 2 * hour)
+    assert (policy["machines"], policy["assumed"]) == (found["machines"], {BEFORE: 3})
+    for options in ((), ("--policy", "easy")):
+        assert main(["simulate", database_url, "--processors", "2", *options]) == 0
+        warning = "--processors states 2, but the record had 3 processors in use at once; state at least these"
+        assert warning in capsys.readouterr().err
     stated = make.json_of(main, capsys, "simulate", database_url, "--processors", "3")
     of_three, wait = stated["machines"][0], stated["rules"]["as requested"]["mean_wait_s"][0]
     assert (of_three["processors"], of_three["assumed_size"], wait) == (3, None, 0.0)  # c runs beside a

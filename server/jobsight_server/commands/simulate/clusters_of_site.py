@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,8 @@ from jobsight_server.command_line.answers import print_account
 from jobsight_server.command_line.tables import table_of
 from jobsight_server.command_line.trace_argument import open_trace, part_of
 from jobsight_server.commands.simulate.clusters import clusters_with
-from jobsight_server.queries.site_trace import SUBMITTED, assumed_size_of, clusters_of, ended, site_trace
+from jobsight_server.queries.site_machines import site_machines
+from jobsight_server.queries.site_trace import SUBMITTED, ended, site_trace
 from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs as runs
@@ -41,7 +43,7 @@ class SiteJobs:
     """All finished jobs in the order of submission; arrays of shape (jobs,).
 
     ``bandwidth_bps`` per processor and ``busy`` share of the processors, NaN where not measured. ``clusters`` are the
-    site's, with the size assumed of each.
+    site's, with the processors of each.
     """
 
     trace: Trace
@@ -170,9 +172,10 @@ def site_jobs(connection: Connection, part: Part) -> SiteJobs:
         raise UserError(f"none of the {len(trace):,} finished jobs has a measured bandwidth: are agents running?")
     # A job that ran longer than it requested was not cut off there.
     trace.columns["requested_s"] = np.maximum(trace["requested_s"], trace["run_s"])
-    names = enumerate(clusters_of(connection, part), 1)
-    clusters = {name: assumed_size_of(trace.columns, number).processors for number, name in names}
-    return SiteJobs(trace, questions_of(trace, np.arange(len(trace))), bandwidth, busy, clusters)
+    clusters: Counter[str] = Counter()
+    for machine in site_machines(connection, part):
+        clusters[machine.jobs[0].cluster] += int(machine.nodes.processors.sum())
+    return SiteJobs(trace, questions_of(trace, np.arange(len(trace))), bandwidth, busy, dict(sorted(clusters.items())))
 
 
 def _measured(connection: Connection, part: Part, metric: str) -> Floats:

@@ -116,7 +116,7 @@ def _add_machine(group: argparse._ArgumentGroup) -> None:
         "--processors",
         type=int,
         metavar="COUNT",
-        help="processors of the machine (default: MaxProcs of the trace; of a database, enough for 99 %% of the time)",
+        help="processors (default: MaxProcs of the trace; those of the site, or enough for 99 %% of the time)",
     )
     group.add_argument(
         "--policy",

@@ -15,6 +15,7 @@ from jobsight_scheduler.validator import BrokenRule, validate
 from jobsight_scheduler.workload.canonical import questions_of
 from jobsight_server.commands.simulate.policies import chosen_policies
 from jobsight_server.commands.simulate.report import carry_out, check_outputs, draw_to, give_out, of_groups
+from jobsight_server.commands.simulate.site import BEFORE, machine_account
 from jobsight_server.commands.simulate.workload import MachineWorkload, counted, read_workload
 from jobsight_server.storage.errors import UserError
 
@@ -24,14 +25,18 @@ def run(args: argparse.Namespace) -> int:
     chosen, *rivals = chosen_policies(args)
     given = read_workload(args, args.processors)
     table, spent = _simulated(given, chosen)
+    counts = given.workload.row >= given.early
     account: dict[str, Any] = {
         "trace": given.name,
         **chosen.settings,
         "processors": given.capacity,
         **counted(given.trace, given.workload),
-        **schedule_figures(table, given.capacity),
-        **of_groups(table, spent),
+        **schedule_figures(table, given.capacity, counts),
+        **of_groups(table, spent, counts),
     }
+    if given.machines:
+        account["machines"] = [machine_account(machine) for machine in given.machines]
+        account["assumed"] = {BEFORE: given.early} if given.early else {}
     findings: list[BrokenRule] = []
     if args.validate:
         findings = validate(table, given.capacity, chosen.rules)
@@ -39,7 +44,8 @@ def run(args: argparse.Namespace) -> int:
     if rivals:
         others = {rival.name: _simulated(given, rival)[0] for rival in rivals}
         account["against"] = {
-            policy: schedule_figures(other, given.capacity) | differences(table, other)
+            policy: schedule_figures(other, given.capacity, counts)
+            | differences(table.only(counts), other.only(counts))
             for policy, other in others.items()
         }
     title = f"{given.name}: {args.policy} on {given.capacity} processors"

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import Progress
@@ -55,9 +57,13 @@ def check_outputs(args: argparse.Namespace) -> None:
         raise UserError(f"--plot {args.plot} is a file; name a directory")
 
 
-def of_groups(table: JobTable, spent_s: float) -> dict[str, Any]:
-    """Return the figures by size and by user, and the speed of a simulation that took ``spent_s`` of CPU time."""
+def of_groups(table: JobTable, spent_s: float, counts: NDArray[np.bool_] | None = None) -> dict[str, Any]:
+    """Return the figures by size and by user, and the speed of a simulation that took ``spent_s`` of CPU time.
+
+    ``counts``: as of ``schedule_figures``.
+    """
     speed = len(table) / spent_s if spent_s else None
+    table = table if counts is None else table.only(counts)
     return {"cpu_s": spent_s, "jobs_per_cpu_s": speed, "by_size": by_size(table), "by_user": by_user(table)}
 
 
@@ -102,6 +108,17 @@ SHOWN_USERS = 10
 SHOWN_FINDINGS = 10
 
 
+def assumed_sizes(machines: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return a sentence for each machine whose size is assumed."""
+    return [
+        f"State the size of {machine['name']} by --processors: its log names no nodes. Assumed are "
+        f"{size['processors']:,} processors: more were in use for {percent(size['share_above'], 1)} of the time, "
+        f"{size['most']:,} at most."
+        for machine in machines
+        if (size := machine["assumed_size"])
+    ]
+
+
 def show(account: Mapping[str, Any], console: Console) -> None:
     """Show the figures of one simulation, by size and by user, and compared with other policies."""
     predictor = f" with run times by {account['predictor']}" if account["predictor"] else ""
@@ -113,6 +130,11 @@ def show(account: Mapping[str, Any], console: Console) -> None:
         f"{account['dropped']:,} dropped, {account['clamped']:,} cut at their estimate, "
         f"{account['reordered']:,} out of order."
     )
+    machines = account.get("machines", ())  # of a database
+    if len(machines) > 1:
+        console.print(f"Its {len(machines)} groups of queues that share no nodes are simulated as one machine.")
+    for line in (*assumed_sizes(machines), *(f"{n:,} jobs {why}." for why, n in account.get("assumed", {}).items())):
+        console.print(Text(line))
     for counts, what in (("dropped_because", "dropped: "), ("repairs", "")):
         for reason, count in account[counts].items():
             console.print(Text(f"{count:>9,}  {what}{reason} (first: {account['first_places'][reason]})"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
+from sqlalchemy import Connection
 
 from jobsight_predictor.question import Question
 from jobsight_scheduler.figures import resampled
@@ -33,6 +35,8 @@ from jobsight_server.queries.site_machines import (
     site_machines,
     trace_machine,
 )
+from jobsight_server.queries.site_trace import assumed_size
+from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.errors import UserError
 
 DAY_S, WEEK_S = 86_400.0, 604_800.0
@@ -60,6 +64,8 @@ RULES: dict[str, tuple[str, str]] = {
 }
 """Sources of run times and memory. EASY backfills by requested run times, EASY++ by predicted ones."""
 RECORD, REPLAY = "recorded", "as requested"
+BEFORE = "were submitted before the days shown: they run or wait at their beginning, and are not counted"
+NONE_COUNTED = "no finished job was submitted in this time; give an earlier --since"
 OURS, SIMPLEST = "Jobsight", "last two"
 
 
@@ -185,15 +191,12 @@ def run(args: argparse.Namespace) -> int:
     with open_trace(args.trace, part) as connection:
         if connection is None:
             machine = trace_machine(*read_trace(args.trace))
-            name, end = machine.name, max(job.end for job in machine.jobs)
-            machines = [replace(machine, jobs=[job for job in machine.jobs if job.end >= end - DAYS * DAY_S])]
+            name, since = machine.name, max(job.end for job in machine.jobs) - DAYS * DAY_S
+            machines = stated([replace(machine, jobs=[job for job in machine.jobs if job.end >= since])], args)
         else:
-            name, end = f"finished jobs of {part.cluster or 'all clusters'}", newest_end(connection, part)
-            part = part._replace(since=end - DAYS * DAY_S if part.since is None else part.since)
-            machines = site_machines(connection, part)
-    if args.classes or args.processors is not None:
-        machines = [_stated(machines, args.classes, args.processors)]
-    account, waits = simulated(machines, end - DAYS * DAY_S if part.since is None else part.since)
+            name, part = f"finished jobs of {part.cluster or 'all clusters'}", recent(connection, part)
+            machines, since = stated(site_machines(connection, part), args), part.since or 0.0
+    account, waits = simulated(machines, since)
     account = {"trace": name, **account}
     if args.plot is not None:
         from jobsight_server.commands.simulate.plot import draw_waits
@@ -205,12 +208,20 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _stated(machines: Sequence[Machine], classes: str | None, processors: int | None) -> Machine:
-    """Return one machine of the stated nodes for all jobs.
+def recent(connection: Connection, part: Part) -> Part:
+    """Return this part of a database; without a beginning, its last ``DAYS``."""
+    return part if part.since is not None else part._replace(since=newest_end(connection, part) - DAYS * DAY_S)
+
+
+def stated(machines: Sequence[Machine], args: argparse.Namespace) -> Sequence[Machine]:
+    """Return one machine of the nodes of ``--classes`` or ``--processors`` for all jobs; without these, the machines.
 
     Raises:
         UserError: the nodes are malformed or stated twice, the jobs are of several clusters, or none fits.
     """
+    classes, processors = args.classes, args.processors
+    if not classes and processors is None:
+        return machines
     jobs = sorted((job for machine in machines for job in machine.jobs), key=lambda job: job.submitted)
     option = "--processors" if classes is None else "--classes"
     if len(clusters := {job.cluster for job in jobs}) > 1:
@@ -221,11 +232,16 @@ def _stated(machines: Sequence[Machine], classes: str | None, processors: int | 
         if processors is not None and not 0 < processors <= LARGEST_MACHINE:
             raise ValueError(f"{processors:,} is not from 1 to {LARGEST_MACHINE:,}")
         nodes = NodeSizes.of(classes) if classes is not None else counted_nodes(processors or 0)
-        if (least := min(job.processors for job in jobs)) > nodes.processors.sum():
+        total = int(nodes.processors.sum())
+        if (least := min(job.processors for job in jobs)) > total:
             raise ValueError(f"no job fits, the smallest needs {least:,} processors; state more")
     except ValueError as error:
         raise UserError(f"{option}: {error}") from error
-    return Machine(classes or f"{processors:,} processors", nodes, jobs, has_known_nodes=classes is not None)
+    used = assumed_size(*np.array([(job.start, job.end, job.processors) for job in jobs]).T).most
+    if total < used:
+        why = f"the record had {used:,} processors in use at once; state at least these, unless its times are inexact"
+        print(f"jobsight simulate: {option} states {total:,}, but {why}", file=sys.stderr)
+    return [Machine(classes or f"{processors:,} processors", nodes, jobs, has_known_nodes=classes is not None)]
 
 
 def simulated(machines: Sequence[Machine], since: float) -> tuple[dict[str, Any], dict[str, Floats]]:
@@ -235,20 +251,16 @@ def simulated(machines: Sequence[Machine], since: float) -> tuple[dict[str, Any]
     Raises:
         UserError: no job was submitted from then on.
     """
-    assumed: Counter[str] = Counter()
     jobs = [job for machine in machines for job in machine.jobs]
-    begin = min(job.end for job in jobs)
-    if EARLY * len(jobs) < sum(job.submitted < begin for job in jobs) < len(jobs):
-        since = max(since, begin)
-    earlier = sum(job.submitted < since for job in jobs)
-    assumed["were submitted before the days shown: they run or wait at their beginning, and are not counted"] += earlier
+    since = counted_since(jobs, since)
+    assumed = Counter({BEFORE: sum(job.submitted < since for job in jobs)})
     base = min(job.submitted for job in jobs)
-    replays = [Replay(_at_beginning(machine, since), base, assumed) for machine in machines]
+    replays = [Replay(replace(machine, jobs=at_beginning(machine.jobs, since)), base, assumed) for machine in machines]
     submitted = np.concatenate([replay.work.submit_s for replay in replays]) + base
     ends = np.concatenate([replay.start_s + replay.work.run_s for replay in replays]) + base
     counted = submitted[submitted >= since]
     if not len(counted):
-        raise UserError("no finished job was submitted in this time; give an earlier --since")
+        raise UserError(NONE_COUNTED)
     first, last = float(counted.min()) - base, float(counted.max()) - base
     week = np.unique((counted - since) // WEEK_S, return_inverse=True)[1]
     # A short record has jobs that waited for weeks.
@@ -275,7 +287,7 @@ def simulated(machines: Sequence[Machine], since: float) -> tuple[dict[str, Any]
         "until": float(counted.max()),
         "jobs": len(counted),
         "weeks": weeks,
-        "machines": [_machine(machine) for machine in machines],
+        "machines": [machine_account(machine) for machine in machines],
         "assumed": {reason: count for reason, count in assumed.items() if count},
         "replay": _explained(waits[RECORD], waits[REPLAY], replays),
         "rules": figures,
@@ -283,12 +295,17 @@ def simulated(machines: Sequence[Machine], since: float) -> tuple[dict[str, Any]
     return account, weekly
 
 
-def _at_beginning(machine: Machine, since: float) -> Machine:
-    """Return the machine with the jobs submitted before ``since`` as they were then, running or waiting."""
-    jobs = [
-        job if job.submitted >= since else job._replace(submitted=min(job.start, since - 1.0)) for job in machine.jobs
-    ]
-    return replace(machine, jobs=sorted(jobs, key=lambda job: job.submitted))
+def counted_since(jobs: Sequence[MachineJob], since: float) -> float:
+    """Return the time from which on submissions count: ``since``, or the first end where the record begins with it."""
+    begin = min(job.end for job in jobs)
+    begins = EARLY * len(jobs) < sum(job.submitted < begin for job in jobs) < len(jobs)
+    return max(since, begin) if begins else since
+
+
+def at_beginning(jobs: Sequence[MachineJob], since: float) -> list[MachineJob]:
+    """Return the jobs by submission, those submitted before ``since`` as they were then, running or waiting."""
+    early = [job._replace(submitted=min(job.start, since - 1.0)) for job in jobs if job.submitted < since]
+    return sorted([*early, *(job for job in jobs if job.submitted >= since)], key=lambda job: job.submitted)
 
 
 def _figures(
@@ -306,7 +323,7 @@ def _figures(
     }
 
 
-def _machine(machine: Machine) -> dict[str, Any]:
+def machine_account(machine: Machine) -> dict[str, Any]:
     memory = float(machine.nodes.memory_bytes.sum())
     return {
         "name": machine.name,

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from jobsight_server.accounting.amounts import percent, size_text
 from jobsight_server.command_line.tables import table_of
+from jobsight_server.commands.simulate.report import assumed_sizes
 from jobsight_server.commands.simulate.site import ALIKE, DAY_S, LEAST_WEEKS, OURS, RECORD, REPLAY, SIMPLEST, WITHIN
 
 YEAR_S = 365 * DAY_S
@@ -44,7 +45,7 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     def in_percent(ratio: float) -> str:
         return f"{100.0 * ratio - 100.0:+z.0f}"
 
-    assumed = [_assumed(machine) for machine in account["machines"] if machine["assumed_size"]]
+    assumed = assumed_sizes(account["machines"])
     changes = [_conclusion(kind, rules, explains) for kind in KINDS if f"{kind} by {OURS}" in rules]
     trust = _trust(account, lambda wait: f"{in_unit(wait)} {unit}")
     for place, line in enumerate((*changes, *trust, *assumed) if explains else (*assumed, *trust, *changes)):
@@ -95,15 +96,6 @@ def _with_ends(interval: Sequence[float | None], shown: Callable[[float], str]) 
     value, low, high = interval
     ends = "" if low is None or high is None else f"{shown(low)} to {shown(high)}"
     return "" if value is None else shown(value), ends
-
-
-def _assumed(machine: Mapping[str, Any]) -> str:
-    size = machine["assumed_size"]
-    return (
-        f"State the size of {machine['name']} by --processors: its log names no nodes. Assumed are "
-        f"{size['processors']:,} processors: more were in use for {percent(size['share_above'], 1)} of the time, "
-        f"{size['most']:,} at most."
-    )
 
 
 def _trust(account: Mapping[str, Any], shown: Callable[[float], str]) -> Sequence[str]:
