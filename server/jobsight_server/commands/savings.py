@@ -25,9 +25,11 @@ from jobsight_server.queries.users import user_clusters
 from jobsight_server.queries.waste import DAYS_SHOWN, Waste, WasteList, WasteRequest, WasteRow, newest_day, waste
 from jobsight_server.storage.clusters import chosen, stored_clusters
 from jobsight_server.storage.errors import UserError
-from jobsight_server.web.kit.units import resource_value
+from jobsight_server.web.kit.units import hours, resource_value
 
 _LISTED = 20
+_NAME_AT_MOST = 20
+"""Longest name that fits into a line; the amount to ask for takes two lines then."""
 _TITLES = {"memory": "Memory, GiB-hours", "runtime": "Run time, processor-hours"}
 _FREED = {"memory": "freed", "runtime": "shorter"}
 _HEADS = ("share", "requested", "used", "jobs", "run\nout")
@@ -131,7 +133,7 @@ def effect(metric: str, total: Waste) -> str:
     """Return what recommended requests would have freed, and how many jobs would have needed more."""
     if not total.jobs or total.freed_hours is None or total.freed_share is None:
         return "No job has a request, a measured value and a recommendation at its submission."
-    amount = f"{_hours(abs(total.freed_hours))} ({percent(abs(total.freed_share))})"
+    amount = f"{hours(abs(total.freed_hours))} ({percent(abs(total.freed_share))})"
     if metric == "runtime":  # a job returns its processors at its end, whatever its limit
         failed = ""  # only jobs that were killed count
         found = f"Limits as recommended would have been {amount} {'shorter' if total.freed_hours >= 0 else 'longer'}"
@@ -153,27 +155,31 @@ def left_out(of: LeftOut) -> str:
 
 def _table(metric: str, found: WasteList, rows: Sequence[tuple[WasteRow, Waste, SavingsRow | None]]) -> Table:
     is_advised = _is_advised(found)
-    table = table_of([found.by], (*(("ask for",) if is_advised else ()), _FREED[metric], *_HEADS))
+    clusters = {row.cluster for row, _, _ in rows}
+    is_of_one = len(clusters) == 1 and found.by != "cluster"
+    head = f"{found.by} of {clusters.pop()}" if is_of_one else found.by
+    table = table_of([head], (*(("ask for",) if is_advised else ()), _FREED[metric], *_HEADS))
     for row, of, advice in rows:
-        name = "/".join(part for part in (row.cluster, row.name if found.by != "cluster" else "") if part)
+        parts = ("" if is_of_one else row.cluster, "" if found.by == "cluster" else row.name)
         cells = (
             *((_asked(metric, advice),) if is_advised else ()),
-            _hours(of.freed_hours or 0.0),
+            _short(of.freed_hours or 0.0),
             "-" if of.freed_share is None else percent(of.freed_share),
-            *(_hours(amount) for amount in (of.requested_hours, of.used_hours)),
-            *(f"{count:,}" if count < 10_000 else _hours(count) for count in (of.jobs, of.would_run_out or 0)),
+            *map(_short, (of.requested_hours, of.used_hours, of.jobs, of.would_run_out or 0)),
         )
-        table.add_row(Text(name), *cells)
+        table.add_row(Text("/".join(filter(None, parts))), *cells)
+    for place, column in enumerate(table.columns):
+        longest = max(len(str(cell)) for cell in column.cells)
+        column.no_wrap = place > is_advised or (place == 0 and longest <= _NAME_AT_MOST)
     return table
 
 
-def _hours(hours: float) -> str:
-    for prefix, unit, least in (("M", 1e6, 1e7), ("k", 1e3, 1e5)):
-        if abs(hours) >= least:
-            return f"{hours / unit:,.0f}{prefix}"
-    if 0 < abs(hours) < 9.995:
-        return plain(hours)
-    return f"{hours:,.0f}" if abs(hours) >= 99.95 or not hours else f"{hours:,.1f}"
+def _short(number: float) -> str:
+    """Write three digits, and below 10,000 all whole ones."""
+    for prefix, unit, least in (("M", 1e6, 999_500), ("k", 1e3, 9_995)):
+        if abs(number) >= least:
+            return f"{plain(number / unit)}{prefix}"
+    return f"{number:,.0f}" if abs(number) >= 999.5 else plain(number)
 
 
 def _asked(metric: str, advice: SavingsRow | None) -> str:
