@@ -85,7 +85,8 @@ def _run(argv: Sequence[str] | None) -> int:
         parse = getattr(module, "PARSE", HelpParser.parse_args)
         status: int = module.run(parse(parser, arguments[1:]))
     except UserError as error:
-        print(f"jobsight {name}: {error}", file=sys.stderr)
+        words = "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in str(error))
+        print(f"jobsight {name}: {words}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"jobsight {name}: interrupted", file=sys.stderr)

@@ -94,7 +94,8 @@ class Trace:
         number, or ``-`` where it is unknown.
         """
         found = (_USER.fullmatch(line) for line in self.header)
-        names = {int(match[1]): unquote(match[2]) for match in found if match is not None}
+        # A name of control characters stays encoded.
+        names = {int(m[1]): name if (name := unquote(m[2])).isprintable() else m[2] for m in found if m is not None}
         numbers, of_job = np.unique(self["user"], return_inverse=True)
         known = [names.get(int(number), f"{number:.17g}") if number >= 0.0 else "-" for number in numbers.tolist()]
         return np.array(known, dtype=np.str_)[of_job]
@@ -116,8 +117,8 @@ def read_swf(file: Path) -> Trace:
     with gzip.open(file, "rb") if is_packed else file.open("rb") as stream:
         trace = parse_swf(lines_of(stream))
     if not len(trace):
-        found = [f"{count} lines {reason} (first: {trace.places[reason]})" for reason, count in trace.repairs.items()]
-        raise TraceError(f"{file} has no job of the Standard Workload Format: {', '.join(found) or 'no lines'}")
+        found = [f"{count} x {reason} (first: {trace.places[reason]})" for reason, count in trace.repairs.items()]
+        raise TraceError(f"{file}: no job of 18 numbers in a line was found: {', '.join(found) or 'no lines'}")
     return trace
 
 

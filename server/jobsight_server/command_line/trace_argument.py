@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 from jobsight_predictor.evaluation.jobs import Jobs
 from jobsight_predictor.metrics import METRICS
 from jobsight_scheduler.workload.backtest_jobs import jobs_of_machines, jobs_of_trace
-from jobsight_scheduler.workload.swf import Trace, read_swf
+from jobsight_scheduler.workload.swf import Trace, TraceError, read_swf
 from jobsight_server.accounting.amounts import utc_span
 from jobsight_server.command_line.answers import existing
 from jobsight_server.command_line.help_text import metric_name, read_by
@@ -140,7 +140,8 @@ def open_trace(trace: str, part: Part = ALL) -> Iterator[Connection | None]:
         raise UserError(f"{trace}: {str(error.orig).strip()}") from error
     except (ValueError, csv.Error) as error:  # the readers' errors for a file that is not a trace
         message = str(error)
-        raise UserError(message if message.startswith(trace) else f"{trace}: {message}") from error
+        what = "; give a trace in the Standard Workload Format, or a Jobsight database" * isinstance(error, TraceError)
+        raise UserError((message if message.startswith(trace) else f"{trace}: {message}") + what) from error
 
 
 @contextmanager

@@ -38,6 +38,7 @@ def trace(tmp_path: Path) -> Path:
     file = tmp_path / "t.swf"
     rows = [
         "; MaxProcs: 4",
+        "; UserName 2: b%1B[31m",
         swf(1, 100, 50, 3, 60),
         swf(3, 120, 20, 1, 25),
         swf(2, 110, 30, 4, 30, user=2),
@@ -75,7 +76,7 @@ def test_figures_of_a_schedule_worked_out_by_hand(trace: Path, simulate: Command
     assert found["makespan_s"] == 80
     assert found["useful_utilisation"] == pytest.approx((150 + 120 + 20 + 9) / (4 * 80))
     assert found["broken_rules"] == 0
-    assert found["by_user"]["2"]["mean_wait_s"] == 40
+    assert found["by_user"]["b%1B[31m"]["mean_wait_s"] == 40
     assert found["by_size"]["2-4"]["jobs"] == 2
 
 
@@ -92,7 +93,8 @@ def test_terminal_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize(
     ("content", "arguments", "message"),
     [
-        ("", (), "has no job of the Standard Workload Format: no lines"),
+        ("", (), "no job of 18 numbers in a line was found: no lines; give a trace in the Standard"),
+        ("a \33[1m", (), r"1 x not numbers: left out (first: line 1: 'a \x1b[1m'); give a trace in the Standard"),
         (swf(1, 0, 10, 1), (), "has no MaxProcs in its header: give --processors"),
         (swf(1, 0, 10, 8), ("--processors", "4"), "none of its 1 jobs can run"),
         (swf(1, 0, 10, 1), ("--processors", "0"), "a machine of 0 processors runs nothing; give at least 1"),
@@ -103,9 +105,11 @@ def test_terminal_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.Captu
 def test_bad_input_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, arguments: tuple[str, ...], message: str
 ) -> None:
-    file = tmp_path / "bad.swf"
+    file = tmp_path / "bad\33.swf"
     file.write_text(content)
-    assert message in output_of(main, capsys, "simulate", file, *arguments, status=1)
+    shown = output_of(main, capsys, "simulate", file, *arguments, status=1)
+    assert message in shown
+    assert "\33" not in shown
 
 
 def test_the_finished_jobs_of_a_site(
