@@ -34,7 +34,7 @@ class NodeSizes:
 
     @classmethod
     def of(cls, classes: str) -> Self:
-        """Return nodes of one processor from text such as ``512x32M,512x24M``.
+        """Return nodes of one processor from text such as ``512x32M,512x1.5G``.
 
         Raises:
             ValueError: the text is malformed.

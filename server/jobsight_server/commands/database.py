@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from sqlalchemy import Engine
+from sqlalchemy import Engine, select
 
 from jobsight_server.command_line.arguments import engine_of, own_words, settings_of, shown_database
 from jobsight_server.storage.engine import DatabaseError, database_file
 from jobsight_server.storage.lock import ServerLock
+from jobsight_server.storage.schema import jobs
 from jobsight_server.storage.schema_version import NEWEST, present_version
 
 
@@ -32,6 +35,23 @@ def open_database(args: argparse.Namespace) -> Engine:
 
             upgrade(engine)
     return engine
+
+
+@contextmanager
+def filled_database(args: argparse.Namespace) -> Iterator[Engine]:
+    """Yield the engine of ``open_database``; a file that this has created is removed again if it gets no job."""
+    file = database_file(_writable(settings_of(args).database))
+    is_new = file is not None and not os.access(file, os.F_OK)
+    engine = open_database(args)
+    try:
+        yield engine
+    finally:
+        with engine.connect().execution_options(reading=True) as connection:
+            is_empty = connection.scalar(select(jobs.c.id).limit(1)) is None
+        engine.dispose()
+        if file is not None and is_new and is_empty:
+            file.unlink()
+            print("jobsight: removed the new database: no job was imported", file=sys.stderr)
 
 
 def lock_database(args: argparse.Namespace, *, shared: bool = False) -> ServerLock:

@@ -31,7 +31,7 @@ from jobsight_server.accounting.read_logs import ImportReport, import_files
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.command_line.arguments import LEARNING, add_settings, settings_of
 from jobsight_server.command_line.help_text import HelpParser
-from jobsight_server.commands.database import open_database
+from jobsight_server.commands.database import filled_database
 from jobsight_server.commands.imported import forget_files, show_files
 from jobsight_server.forecasts import ForecastConfig, forecast_config
 from jobsight_server.forecasts.learners import usable_cores
@@ -107,8 +107,8 @@ def run(args: argparse.Namespace) -> int:
     for name in (args.user, args.application):
         if name is not None and not (name.isprintable() and 0 < len(name) <= LONGEST_NAME):
             raise UserError(f"{name[:60]!r}: a name has 1 to {LONGEST_NAME} printable characters")
-    engine, settings = open_database(args), settings_of(args)
-    try:
+    settings = settings_of(args)
+    with filled_database(args) as engine:
         with engine.connect().execution_options(reading=True) as connection:
             args.cluster = _cluster(args.cluster, stored_clusters(connection) | settings.declared_clusters)
         given = Given(args.user, args.application)
@@ -117,8 +117,6 @@ def run(args: argparse.Namespace) -> int:
         profiled = learn_shown(engine, forecast_config(settings), settings, own, len(report.figures.ended))
         waiting = count_waiting(engine, own)
         refresh_if_grown(engine)
-    finally:
-        engine.dispose()
     shown = as_json(report, formats, args.cluster, profiled, waiting)
     if args.json:
         print(json.dumps(shown))

@@ -12,6 +12,7 @@ from tests import make
 
 from jobsight_server.accounting.figures import Figures
 from jobsight_server.accounting.log_reader import LogReader
+from jobsight_server.cli import main
 from jobsight_server.storage.clusters import stored_clusters
 
 ROOT = Path(__file__).parents[3]
@@ -106,3 +107,18 @@ def test_a_misspelt_cluster_does_not_become_one(
     assert (status, "known: alpha, beta" in said) == (1, True)
     with engine.connect() as connection:
         assert stored_clusters(connection) == {"alpha", "beta"}
+
+
+def test_a_failed_import_leaves_no_new_database(directory: Path, log: Any, noon: int, capsys: Any) -> None:
+    log.end("1.s", noon, noon + 60)
+    (directory / "a").write_bytes(log.data)
+    (directory / "empty").write_bytes(b"")
+    database = ("--database", f"sqlite:///{directory / 'new.db'}")
+    without_a_job = ["torque", str(directory / "empty"), "--cluster", "alpha"]
+    for given in ([str(directory / "a")], without_a_job):
+        assert main(["import", *given, *database]) == 1
+        assert "removed the new database: no job was imported" in capsys.readouterr().err
+        assert not [*directory.glob("new.db*")]
+    assert main(["import", str(directory / "a"), "--cluster", "alpha", *database]) == 0
+    assert main(["import", *without_a_job, *database]) == 1
+    assert (directory / "new.db").exists()
