@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
@@ -13,7 +11,7 @@ from jobsight_predictor.arrays import Floats, Integers
 from jobsight_predictor.question import Question
 from jobsight_scheduler.policies.placement import NEVER, Placement
 from jobsight_scheduler.simulator.event_loop import MakePolicy, Simulation
-from jobsight_scheduler.workload.canonical import LARGEST_MACHINE, Workload
+from jobsight_scheduler.workload.canonical import Workload
 
 Where = tuple[Integers, Floats]
 """Nodes, and the processors on each."""
@@ -21,8 +19,6 @@ Where = tuple[Integers, Floats]
 
 UNLIMITED = 1e18
 """Memory of a node in bytes that never runs out."""
-MIB = 2.0**20
-_CLASS = re.compile(r"(\d+)x(\d+(?:\.\d+)?)M")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +27,6 @@ class NodeSizes:
 
     processors: Floats
     memory_bytes: Floats
-
-    @classmethod
-    def of(cls, classes: str) -> Self:
-        """Return nodes of one processor from text such as ``512x32M,512x1.5G``.
-
-        Raises:
-            ValueError: the text is malformed.
-        """
-        memory: list[float] = []
-        for part in classes.split(","):
-            match = _CLASS.fullmatch(part.strip())
-            if match is None or not 0 < int(match[1]) <= LARGEST_MACHINE or not float(match[2]):
-                raise ValueError(f"node class {part.strip()!r}: give COUNTxMEMORYM, such as 512x32M,512x24M")
-            memory += [float(match[2]) * MIB] * int(match[1])
-        return cls(np.ones(len(memory)), np.array(memory))
 
     def room(self, each: float) -> Floats:
         """Return the processors of a job with ``each`` bytes per processor that fit on each node."""

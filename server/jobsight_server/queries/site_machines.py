@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +15,9 @@ from jobsight_predictor.evaluation.jobs import Jobs
 from jobsight_predictor.evaluation.replay import replay_jobsight
 from jobsight_predictor.question import Question
 from jobsight_scheduler.simulator.shared_nodes import UNLIMITED, NodeSizes
-from jobsight_scheduler.workload.canonical import questions_of
+from jobsight_scheduler.workload.canonical import LARGEST_MACHINE, questions_of
 from jobsight_scheduler.workload.swf import Trace
+from jobsight_server.accounting.amounts import MIB, memory_bytes
 from jobsight_server.forecasts.reader import recommended_requests
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_WALLTIME
 from jobsight_server.queries.site_trace import SUBMITTED, AssumedSize, assumed_size, ended
@@ -140,6 +142,24 @@ def trace_machine(trace: Trace, name: str) -> Machine:
 def counted_nodes(processors: int) -> NodeSizes:
     """Return one node in place of unknown ones, of these processors and of memory that never runs out."""
     return NodeSizes(np.array([float(processors)]), np.array([UNLIMITED]))
+
+
+def nodes_of_classes(classes: str) -> NodeSizes:
+    """Return nodes of one processor from text such as ``512x32M,512x1.5G``.
+
+    Raises:
+        ValueError: the text is malformed.
+    """
+    memory: list[float] = []
+    for part in map(str.strip, classes.split(",")):
+        count, _, each = part.partition("x")
+        try:
+            if not 0 < int(count) <= LARGEST_MACHINE or memory_bytes(each) < MIB:
+                raise ValueError
+        except ValueError:
+            raise ValueError(f"node class {part!r}: give COUNTxMEMORY, such as 512x32M,512x1.5G") from None
+        memory += [math.floor(memory_bytes(each))] * int(count)
+    return NodeSizes(np.ones(len(memory)), np.array(memory, dtype=np.float64))
 
 
 def _forecasts(

@@ -80,9 +80,9 @@ def test_the_page_and_a_trace(engine: Engine, database_url: str, tmp_path: Path,
     assert words.index(verdict) < words.index(trust) < words.index("waiting, seconds")
     assert "memory by last two 10.3 0.0 to 47.0 0.0 -97 -100 to -87" in words  # 0.003 hours
     output_of(main, capsys, "export", "jobs", tmp_path / "t.swf", "--database", database_url)
-    trace = make.json_of(main, capsys, "simulate", tmp_path / "t.swf", "--memory", "--classes", "9x4096M")
+    trace = make.json_of(main, capsys, "simulate", tmp_path / "t.swf", "--memory", "--classes", "9x4GiB")
     assert trace["rules"]["recorded"]["mean_wait_s"] == pytest.approx([720.0, 720.0, 720.0])
-    assert [list(of.values()) for of in trace["machines"]] == [["9x4096M", 9, 9, 36 * GIB, 175, None]]
+    assert [list(of.values()) for of in trace["machines"]] == [["9x4GiB", 9, 9, 36 * GIB, 175, None]]
     policy = output_of(main, capsys, "simulate", database_url, "--policy", "fcfs")
     assert "fcfs on 10 processors" in policy
     assert "Its 2 groups of queues that share no nodes are simulated as one machine." in " ".join(policy.split())
@@ -90,7 +90,8 @@ def test_the_page_and_a_trace(engine: Engine, database_url: str, tmp_path: Path,
     assert few["assumed"]["have more processors than their nodes: left out"] == 105
     for options, message in (
         (["--plot", str(tmp_path / "t.swf")], "t.swf is a file; name a directory"),
-        (["--classes", "4x"], "--classes: node class '4x': give COUNTxMEMORYM"),
+        (["--classes", "4x"], "--classes: node class '4x': give COUNTxMEMORY, such as 512x32M,512x1.5G"),
+        (["--classes", "9x4"], "--classes: node class '9x4': give COUNTxMEMORY"),
         (["--classes", "9x1M", "--processors", "9"], "--classes: it states the processors too; leave out --processors"),
         (["--processors", "0"], "--processors: 0 is not from 1 to 10,000,000"),
     ):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobsight_scheduler.policies.placement import Plan
-from jobsight_scheduler.simulator.shared_nodes import NodeSizes
+from jobsight_server.queries.site_machines import nodes_of_classes
 
 Taken = tuple[tuple[int, int], ...]
 """(class, nodes) of a job."""
@@ -33,7 +33,7 @@ def parse_classes(text: str) -> list[NodeClass]:
     Raises:
         ValueError: the text is malformed, or a class has no nodes or no memory.
     """
-    sizes, counts = np.unique(NodeSizes.of(text).memory_bytes, return_counts=True)
+    sizes, counts = np.unique(nodes_of_classes(text).memory_bytes, return_counts=True)
     return [NodeClass(count, memory) for memory, count in zip(sizes.tolist(), counts.tolist(), strict=True)]
 
 

@@ -205,7 +205,7 @@ def _add_memory(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--classes",
         metavar="CLASSES",
-        help="processors by memory, such as 512x32M,512x24M (default: the nodes of the site, as far as they are known)",
+        help="processors by memory, such as 512x32M,512x1.5G (default: the nodes of the site, where known)",
     )
 
 

@@ -21,7 +21,7 @@ from jobsight_scheduler.figures import resampled
 from jobsight_scheduler.policies.easy import Easy
 from jobsight_scheduler.policies.easy_plus import EasyPlus
 from jobsight_scheduler.prediction import LastTwo, Stated
-from jobsight_scheduler.simulator.shared_nodes import UNLIMITED, NodeSizes, SharedSimulation
+from jobsight_scheduler.simulator.shared_nodes import UNLIMITED, SharedSimulation
 from jobsight_scheduler.table import table_of
 from jobsight_scheduler.workload.canonical import LARGEST_MACHINE, Workload
 from jobsight_server.command_line.answers import print_account
@@ -32,6 +32,7 @@ from jobsight_server.queries.site_machines import (
     MachineJob,
     counted_nodes,
     newest_end,
+    nodes_of_classes,
     site_machines,
     trace_machine,
 )
@@ -231,7 +232,7 @@ def stated(machines: Sequence[Machine], args: argparse.Namespace) -> Sequence[Ma
             raise ValueError("it states the processors too; leave out --processors")
         if processors is not None and not 0 < processors <= LARGEST_MACHINE:
             raise ValueError(f"{processors:,} is not from 1 to {LARGEST_MACHINE:,}")
-        nodes = NodeSizes.of(classes) if classes is not None else counted_nodes(processors or 0)
+        nodes = nodes_of_classes(classes) if classes is not None else counted_nodes(processors or 0)
         total = int(nodes.processors.sum())
         if (least := min(job.processors for job in jobs)) > total:
             raise ValueError(f"no job fits, the smallest needs {least:,} processors; state more")
