@@ -276,7 +276,7 @@ def test_without_processors_the_job_has_as_many_as_the_last_similar_one(
     ask = ["predict", "--database", database_url, "--cluster", "alpha", "--user"]
     given = output_of(cli.main, capsys, *ask, "u", "--processors", "8")
     said, _, rest = output_of(cli.main, capsys, *ask, "u").partition("\n")
-    assert (said, rest) == ("--processors is not given: this is for 8, as your last similar job had.", given)
+    assert (said, rest) == ("--processors is not given: this is for 8, as your last job had.", given)
     text = " ".join(output_of(cli.main, capsys, *ask, "nobody").split())
     assert "this is for 1." in text
     assert re.search(r"memory .*– +– +none measured", text)

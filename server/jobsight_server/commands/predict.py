@@ -15,7 +15,7 @@ from sqlalchemy import Connection, select
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.amounts import memory_bytes, memory_text, span_s
-from jobsight_server.advice.recommendation import JobRequest, Recommendation, predictions, recommend
+from jobsight_server.advice.recommendation import JobRequest, Recommendation, predictions, recommend, recommend_as_last
 from jobsight_server.advice.words import sentence, similar_use
 from jobsight_server.command_line.answers import reading
 from jobsight_server.command_line.arguments import add_settings, settings_of
@@ -83,15 +83,23 @@ def _question(args: argparse.Namespace, processors: int | None) -> Question:
 
 
 def _found(connection: Connection, reader: AnswerReader, args: argparse.Namespace) -> Recommendation:
-    """Return the answer for the whole job; without ``--processors`` it has as many as the last similar job."""
+    """Return the answer for the whole job; without ``--processors`` it has as many as the last similar job, and of an
+    application all that is not given, as in reports.
+    """
     runs, processors = last_runs(connection, args.cluster, args.user), args.processors
+    metrics = None if args.metric is None else tuple(dict.fromkeys((*ASKED_FOR, args.metric)))
     if processors is None:
         similar = of_application(runs, _question(args, None).application)
-        processors = similar[0].processors if similar else 1
-        like = ", as your last similar job had" if similar else ""
-        print(f"--processors is not given: this is for {processors}{like}.")
+        like = min(similar, key=lambda run: not run.job_id, default=None)  # the last one of the log
+        if like is not None and args.application is not None:
+            print(f"What is not given is as in your last similar job, {like.job_id or 'a reported one'}.")
+            given = {"queue": args.queue, "group": args.group, "account": args.account}
+            given |= {"requested_memory_bytes": args.memory, "requested_walltime_s": args.walltime}
+            like = like._replace(**{name: value for name, value in given.items() if value is not None})
+            return recommend_as_last(connection, reader, args.cluster, args.user, like, runs, metrics)
+        processors = 1 if like is None else like.processors
+        print(f"--processors is not given: this is for {processors}{', as your last job had' if like else ''}.")
     asked = JobRequest(processors, None, args.memory, args.walltime)
-    metrics = None if args.metric is None else tuple(dict.fromkeys((*ASKED_FOR, args.metric)))
     return recommend(connection, reader, args.cluster, _question(args, processors), asked, metrics, runs)
 
 

@@ -113,6 +113,11 @@ def test_its_numbers_are_those_of_pages(
         assert f"#PBS -l mem={advice['recommended'] / 2**20:.0f}mb" in printed
         assert shown.count(f"#PBS -l mem={advice['recommended'] / 2**20:.0f}mb") >= 1
         assert re.search(r"on \d+ processors?: enough for", printed)
+        job = ("--cluster", "c", "--user", row["name"], "--application", advice["application"])
+        alone = output_of(main, capsys, "predict", *job, "--database", str(sqlite_engine.url))
+        assert f"as in your last similar job, {advice['like_job']}. Ask for {advice['recommended'] / 2**20:.0f}M" in (
+            " ".join(alone.split())
+        )
     weeks = {of["metric"]: of["weeks"][0] for of in trust["rows"]}
     assert weeks.keys() == {"cpu", "memory", "runtime"}
     assert re.search(r"Week from +Memory +Run time *\n", printed)  # nothing is recommended for CPU
