@@ -46,6 +46,7 @@ from jobsight_server.web.report import (
     UNITS,
     counted_as,
     heading,
+    kept_request,
     known_today,
     needs_more,
     page_of,
@@ -180,6 +181,8 @@ def _show(found: Report, log: str, scheduler: str, console: Console) -> None:
         for gain in gains:
             _show_gain(gain, found.metric, console)
         console.print("" if gains else f"No {kind}: recommended requests would have freed nothing.\n")
+    for kept in found.kept:
+        console.print(Text(kept_request(kept, found.metric)))
     if found.user_gains or found.application_gains:
         console.print(f"{counted_as(found.metric)}\n")
     console.print("Who must ask for more", style="bold")

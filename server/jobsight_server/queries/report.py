@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 import numpy as np
@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.series import accuracy
-from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask
+from jobsight_server.advice.words import KEPT, AskLine, Scheduler, lines_to_ask
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.decision import ASKED_FOR, Enough, Resource, count_enough
 from jobsight_server.forecasts.record import Asked, Record, Share
@@ -39,7 +39,7 @@ LISTED = 10
 LOOKED_AT = 30
 """Rows to look at: those whose applications have not run lately have no line to show."""
 BEHIND = 3
-"""Similar jobs to name under each line."""
+"""Similar jobs to name under each line, and kept requests."""
 _GIB = 2.0**30
 _DAY_HOURS = 24.0
 
@@ -95,6 +95,17 @@ class NeedsMore(Record):
     ask_lines: list[AskLine]
 
 
+class KeptRequest(Record):
+    """An application of a user with many ``unused_hours`` of the ``requested_hours``, and ``why`` no less should be
+    requested."""
+
+    user: str
+    application: str
+    unused_hours: float
+    requested_hours: float
+    why: str
+
+
 class KnownToday(Record):
     """Accuracy of today's forecasts for the similar ``jobs`` behind the lines, and the share that today's amounts would
     have held: they were learned from these very jobs."""
@@ -127,6 +138,7 @@ class Report(Record):
     applications: WasteList
     user_gains: list[Gain]
     application_gains: list[Gain]
+    kept: list[KeptRequest]
     need_more: list[NeedsMore]
     freed: Freed
     node_bytes: float | None
@@ -173,6 +185,7 @@ def report(
         applications=applications,
         user_gains=of_users,
         application_gains=of_applications,
+        kept=_kept(connection, asking, whole, metric),
         need_more=_need_more(connection, asking, whole, scheduler),
         freed=freed,
         node_bytes=node_bytes,
@@ -233,6 +246,23 @@ def _gains(
             )
         )
     return gains[:LISTED]
+
+
+def _kept(connection: Connection, asking: Asking, days: Days, metric: Resource) -> list[KeptRequest]:
+    """Return the applications with most unused whose request is kept."""
+    requested: dict[tuple[str, str, str], float] = defaultdict(float)
+    unused: Counter[tuple[str, str, str]] = Counter()
+    for cluster, user, application, *sums in sums_of_all(connection, metric, days, "group"):
+        of, key = saved_amounts(sums, metric), (cluster, user, application)
+        requested[key] += of["requested_hours"]
+        unused[key] += of["requested_hours"] - of["used_hours"]
+    found = []
+    for key, hours in unused.most_common(LOOKED_AT):
+        advised = asking.of(*key)
+        kept = None if advised is None or hours <= 0.0 else advised[1].decisions[metric].kept
+        if kept is not None:
+            found.append(KeptRequest(*key[1:], hours, requested[key], KEPT[kept]))
+    return found[:BEHIND]
 
 
 def _need_more(connection: Connection, asking: Asking, days: Days, scheduler: Scheduler | None) -> list[NeedsMore]:

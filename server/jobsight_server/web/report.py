@@ -12,7 +12,7 @@ from jobsight_server import web
 from jobsight_server.accounting.amounts import size_text
 from jobsight_server.advice.words import how_many
 from jobsight_server.queries.intervals import Freed
-from jobsight_server.queries.report import Gain, NeedsMore, Report
+from jobsight_server.queries.report import Gain, KeptRequest, NeedsMore, Report
 from jobsight_server.web.kit.units import FILTERS, FOR_TEMPLATES, count, hours, many, percent, resource_value
 
 UNITS = {"memory": "GiB-hours", "processors": "processor-hours", "runtime": "processor-hours", "gpus": "GPU-hours"}
@@ -115,6 +115,13 @@ def similar_jobs(gain: Gain, metric: str) -> str:
     return f"For {of} on {many(gain.processors, 'processor')}: enough for {how_many(gain.enough)} similar jobs. {last}."
 
 
+def kept_request(of: KeptRequest, metric: str) -> str:
+    """Return how much of an application's requests was unused, and why they are kept, in words."""
+    what = f"{of.application or 'jobs without a name'} of {of.user}"
+    unused = f"{hours(of.unused_hours)} of {hours(of.requested_hours)} {UNITS[metric]}"
+    return f"{what}: {unused} unused; the request is kept: {of.why}."
+
+
 def needs_more(of: NeedsMore) -> str:
     """Return which application needs more, and why, in words."""
     what, amounts = f"{of.application or 'jobs without a name'} of {of.user}", (of.ask_for, of.asked_for)
@@ -138,6 +145,7 @@ def page_of(found: Report, log: str, scheduler: str) -> str:
         known_today=list(known_today(found)),
         counted_as=counted_as,
         similar_jobs=similar_jobs,
+        kept_request=kept_request,
         needs_more=needs_more,
         units=UNITS,
         titles=TITLES,

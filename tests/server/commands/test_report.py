@@ -44,7 +44,7 @@ def record(**changes: Any) -> str:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """Six users, one of whom has jobs that outgrow their requests, and one who requests nothing; and a damaged line."""
+    """Seven users: jobs of eve outgrow their requests, fay requests nothing, gus has few; and a damaged line."""
     lines = [
         record(
             number=20 * number + place,
@@ -63,8 +63,10 @@ def log(tmp_path: Path) -> Path:
                 ("dan", "fit", 1, JOB["asked"]),
                 ("eve", "grow", 5 + number % 7, JOB["asked"]),
                 ("fay", "mesh", 2, ""),
+                ("gus", "few", 1, JOB["asked"]),
             ]
         )
+        if user != "gus" or number < 4
     ]
     file = tmp_path / "20231115"
     file.write_text("".join(lines) + "damaged;E;line\n")
@@ -106,6 +108,12 @@ def test_its_numbers_are_those_of_pages(
     assert memory["needed_more"] > memory["ran_out"] > 0
     gaining = [row for row in waste["rows"] if (row["memory"]["freed_hours"] or 0) > 0]
     of_users = printed.partition("Applications with")[0]
+    (gus,) = [row["memory"] for row in waste["rows"] if row["name"] == "gus"]
+    kept = (
+        f"few of gus: {hours(gus['unused_hours'])} of {hours(gus['requested_hours'])} GiB-hours unused; the request is "
+    )
+    for place in (words, shown):
+        assert f"{kept}kept: fewer than 5 similar jobs have been measured." in place
     assert re.findall(r"^(\w+): .* freed;", of_users, re.MULTILINE) == [row["name"] for row in gaining]
     for row in gaining:
         of, advice = row["memory"], row["memory_advice"]
