@@ -7,7 +7,7 @@ import atexit
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from jobsight_scheduler.workload.swf import write_swf
+from jobsight_scheduler.workload.swf import Trace, read_swf, write_swf
 from jobsight_server.command_line.trace_argument import name_of, open_trace, part_of
 from jobsight_server.queries.site_trace import site_trace
 
@@ -27,3 +27,13 @@ def trace_file(trace: str, args: argparse.Namespace) -> Path:
         file = Path(directory.name) / f"{name_of(trace)}.swf"
         write_swf(site_trace(connection, part), file)
         return file
+
+
+def read_trace(file: Path) -> Trace:
+    """Return the jobs of a file in the Standard Workload Format.
+
+    Raises:
+        UserError: it cannot be read, or has no job.
+    """
+    with open_trace(str(file)):
+        return read_swf(file)

@@ -16,6 +16,7 @@ import numpy as np
 
 from jobsight_papers.coallocation.scenarios import POLICIES, SCENARIOS, Scenario
 from jobsight_papers.coallocation.sharing import SHARINGS
+from jobsight_papers.traces import read_trace
 from jobsight_scheduler.coallocation.bandwidth_sources import bandwidth_source
 from jobsight_scheduler.coallocation.clusters import Clusters
 from jobsight_scheduler.coallocation.communication import SyntheticWorkload, draw_communication
@@ -24,7 +25,6 @@ from jobsight_scheduler.coallocation.placement import PLACEMENTS
 from jobsight_scheduler.coallocation.scheduler import Scheduler
 from jobsight_scheduler.workload.canonical import Workload, canonical, scaled_to
 from jobsight_scheduler.workload.swf import Trace
-from jobsight_server.command_line.trace_argument import read_trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,5 +105,5 @@ def first(whole: Workload, jobs: int) -> Workload:
 
 @lru_cache(maxsize=4)
 def _read(file: Path, largest: int) -> tuple[Trace, Workload]:
-    trace, _ = read_trace(str(file))
+    trace = read_trace(file)
     return trace, canonical(trace, largest)

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from jobsight_papers.overbooking.simulation import DEADLINE_FACTOR, OfferedJob
 from jobsight_papers.overbooking.strategies import HISTORIES, AccuracyHistory, HistoryName
+from jobsight_papers.traces import read_trace
 from jobsight_predictor.question import Question
 from jobsight_scheduler.overbooking.plan import LARGEST_PLAN
 from jobsight_scheduler.workload.canonical import TIME_AT_MOST_S, questions_of
 from jobsight_scheduler.workload.swf import Trace
-from jobsight_server.command_line.trace_argument import read_trace
 
 LAST_JOBS = 1000
 RELEASE_MEAN_H = 12.0
@@ -96,7 +96,7 @@ def published_name(file: Path, header: list[str]) -> str | None:
 
 @lru_cache(maxsize=2)
 def _trace(file: Path) -> Trace:
-    return read_trace(str(file))[0]
+    return read_trace(file)
 
 
 @lru_cache(maxsize=4)

@@ -17,8 +17,8 @@ from jobsight_papers.overprovisioning.cluster.nodes import MIB, parse_classes
 from jobsight_papers.overprovisioning.estimators.base import SIMILAR
 from jobsight_papers.overprovisioning.fill_orders import ORDERS
 from jobsight_papers.overprovisioning.variants import PAPER_VARIANTS
+from jobsight_papers.traces import read_trace
 from jobsight_scheduler.workload.swf import Trace
-from jobsight_server.command_line.trace_argument import read_trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def trace_of(file: Path) -> Trace:
     Raises:
         UserError: it cannot be read, or has no job.
     """
-    return read_trace(str(file))[0]
+    return read_trace(file)
 
 
 @lru_cache(maxsize=2)

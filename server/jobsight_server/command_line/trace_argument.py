@@ -16,12 +16,11 @@ from sqlalchemy.exc import DBAPIError
 from jobsight_predictor.evaluation.jobs import Jobs
 from jobsight_predictor.metrics import METRICS
 from jobsight_scheduler.workload.backtest_jobs import jobs_of_machines, jobs_of_trace
-from jobsight_scheduler.workload.swf import Trace, TraceError, read_swf
+from jobsight_scheduler.workload.swf import TraceError, read_swf
 from jobsight_server.accounting.amounts import utc_span
 from jobsight_server.command_line.answers import existing
 from jobsight_server.command_line.help_text import metric_name, read_by
 from jobsight_server.forecasts.workload import jobs_of_database
-from jobsight_server.queries.site_trace import site_trace
 from jobsight_server.storage.clusters import Part, chosen
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs as jobs_table
@@ -87,18 +86,6 @@ def read_jobs(trace: str, metric: str, part: Part = ALL) -> Jobs:
         why = ", ".join(f"{reason.removeprefix(f'no {metric} value: ')} ({n:,})" for reason, n in jobs.skipped.items())
         raise UserError(f"{trace}: no job has a {metric} value: {why or 'there is none'}")
     return jobs
-
-
-def read_trace(trace: str) -> tuple[Trace, str]:
-    """Return the jobs of a file in the Standard Workload Format, or the finished ones of a database, and their name.
-
-    Raises:
-        UserError: it cannot be read, or has no jobs.
-    """
-    with open_trace(trace) as connection:
-        if connection is None:
-            return read_swf(Path(trace)), Path(trace).name
-        return site_trace(connection, ALL), "finished jobs of all clusters"
 
 
 def name_of(trace: str) -> str:

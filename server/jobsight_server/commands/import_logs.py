@@ -42,6 +42,7 @@ from jobsight_server.settings.declared import ACCOUNTING_FORMATS, LONGEST_NAME, 
 from jobsight_server.storage.clusters import listed, stored_clusters
 from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.statistics import refresh_if_grown
+from jobsight_server.web.kit.units import many
 
 # Learning many jobs together is faster for a long log; other writers wait for a second or so.
 _RUNS_AT_ONCE = 1000
@@ -274,17 +275,17 @@ def learn_shown(engine: Engine, config: ForecastConfig, settings: Settings, own:
 def _print(shown: dict[str, Any], unit: str) -> None:
     records = ", ".join(_of_kind(n, kind) for kind, n in shown["records"].items())
     if shown["lines"]:
-        lines = _counted(shown["lines"], unit)
-        print(f"{lines} of {_counted(len(shown['files']), 'file')}: {records or 'none of a job'}")
+        lines = many(shown["lines"], unit)
+        print(f"{lines} of {many(len(shown['files']), 'file')}: {records or 'none of a job'}")
     if shown["runs"]:
-        of_users = f"of {_counted(shown['job_ids'], 'job')} and {_counted(shown['users'], 'user')}"
-        print(f"{_counted(shown['runs'], 'run')} {of_users} ended")
+        of_users = f"of {many(shown['job_ids'], 'job')} and {many(shown['users'], 'user')}"
+        print(f"{many(shown['runs'], 'run')} {of_users} ended")
     if repeated := shown["ran_more_than_once"]:
-        print(f"{_counted(repeated, 'job')} ran more than once, in {_counted(shown['runs_of_these'], 'run')}")
+        print(f"{many(repeated, 'job')} ran more than once, in {many(shown['runs_of_these'], 'run')}")
     if shown["records"]:
-        print(f"{_counted(shown['new_runs'], 'new run')}, {shown['profiled']} profiled")
+        print(f"{many(shown['new_runs'], 'new run')}, {shown['profiled']} profiled")
     if waiting := shown["waiting"]:
-        print(f"{_counted(waiting, 'run')} to be profiled by `jobsight serve`, after the last samples of the nodes")
+        print(f"{many(waiting, 'run')} to be profiled by `jobsight serve`, after the last samples of the nodes")
     for reason, count in shown["rejected"].items():
         print(f"{count:>10}  rejected: {reason}")
     if shown["lost_without_reason"]:
@@ -298,8 +299,4 @@ def _of_kind(count: int, kind: str) -> str:
     """Return the number of records of a kind, in words, with the kind's letter if it has one."""
     if kind in _KINDS:
         return f"{count} {_KINDS[kind]} ({kind})"
-    return f"{count} of kind {kind}" if len(kind) == 1 else _counted(count, kind)
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
+    return f"{count} of kind {kind}" if len(kind) == 1 else many(count, kind)

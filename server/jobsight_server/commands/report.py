@@ -41,7 +41,6 @@ from jobsight_server.systems.migrate import upgrade
 from jobsight_server.web.kit.units import count, hours, many, percent
 from jobsight_server.web.report import (
     FREED,
-    REASONS,
     TITLES,
     UNITS,
     counted_as,
@@ -200,8 +199,7 @@ def _show(found: Report, log: str, scheduler: str, console: Console) -> None:
     console.print("\n".join(known_today(found)) or "None: no user and no application gains.")
     console.print("\nLeft out", style="bold")
     for row in found.excluded:
-        what, reason = TITLES.get(row.what, row.what), REASONS.get(row.reason, row.reason)
-        console.print(Text(f"{count(row.count):>9}  {what}: {reason}"))
+        console.print(Text(f"{count(row.count):>9}  {TITLES.get(row.what, row.what)}: {row.reason}"))
     console.print(f"\nNext: jobsight setup {scheduler}, on the scheduler's host, shows what it will install.")
 
 

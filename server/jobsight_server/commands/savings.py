@@ -20,7 +20,7 @@ from jobsight_server.command_line.tables import table_of
 from jobsight_server.forecasts.record import Asked
 from jobsight_server.profiler.totals import METRICS
 from jobsight_server.queries.exported_jobs import write_csv
-from jobsight_server.queries.savings import BY, Asking, LeftOut, SavingsRow
+from jobsight_server.queries.savings import BY, REASONS, Asking, LeftOut, SavingsRow
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.queries.waste import DAYS_SHOWN, Waste, WasteList, WasteRequest, WasteRow, newest_day, waste
 from jobsight_server.storage.clusters import chosen, stored_clusters
@@ -41,11 +41,6 @@ _NOTE = (
 )
 _NO_ADVICE = "For advice on what to ask for, use --by user or --user NAME."
 _ADVICE = ("user", "application", "like_job", "asked_for", "recommended", "ask_for")
-_REASONS = {
-    "without_request": "without a request",
-    "without_use": "without an exact use",
-    "without_bound": "submitted before there was a recommendation",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -149,7 +144,7 @@ def effect(metric: str, total: Waste) -> str:
 
 def left_out(of: LeftOut) -> str:
     """Return how many jobs count nowhere, and why; empty without any."""
-    found = [f"{jobs:,} {_REASONS[reason]}" for reason in _REASONS if (jobs := getattr(of, reason))]
+    found = [f"{jobs:,} {REASONS[reason]}" for reason in REASONS if (jobs := getattr(of, reason))]
     return f"Jobs left out: {', '.join(found)}." if found else ""
 
 

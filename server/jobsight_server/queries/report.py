@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.series import accuracy
-from jobsight_server.advice.words import KEPT, AskLine, Scheduler, lines_to_ask
+from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.decision import ASKED_FOR, Enough, Resource, count_enough
 from jobsight_server.forecasts.record import Asked, Record, Share
@@ -20,9 +20,9 @@ from jobsight_server.profiler.totals import COLUMNS
 from jobsight_server.queries.intervals import Freed, over_users
 from jobsight_server.queries.rejected import REJECTIONS, rejections
 from jobsight_server.queries.savings import (
+    REASONS,
     Asking,
     Days,
-    LeftOut,
     SavingsRow,
     saved_amounts,
     saving_row,
@@ -39,7 +39,7 @@ LISTED = 10
 LOOKED_AT = 30
 """Rows to look at: those whose applications have not run lately have no line to show."""
 BEHIND = 3
-"""Similar jobs to name under each line, and kept requests."""
+"""Similar jobs to name under each line, and users whose requests are kept."""
 _GIB = 2.0**30
 _DAY_HOURS = 24.0
 
@@ -95,17 +95,6 @@ class NeedsMore(Record):
     ask_lines: list[AskLine]
 
 
-class KeptRequest(Record):
-    """An application of a user with many ``unused_hours`` of the ``requested_hours``, and ``why`` no less should be
-    requested."""
-
-    user: str
-    application: str
-    unused_hours: float
-    requested_hours: float
-    why: str
-
-
 class KnownToday(Record):
     """Accuracy of today's forecasts for the similar ``jobs`` behind the lines, and the share that today's amounts would
     have held: they were learned from these very jobs."""
@@ -128,6 +117,7 @@ class Report(Record):
     """All finished jobs of a log, from ``users.first_day`` to ``users.last_day``.
 
     ``metric``: memory, or run time if no user can gain memory; gains are ordered by what its requests would have freed.
+    ``kept``: the users with most unused, of whose largest application no less should be requested.
     ``freed``: GiB-hours. ``nodes``: the same in nodes over all days, each of ``node_bytes``, the largest memory that a
     job requested on one node. A node has at least that, so this many nodes at most; null where no job shows it.
     ``money``: of these nodes, at ``node_hour`` for each hour.
@@ -138,7 +128,7 @@ class Report(Record):
     applications: WasteList
     user_gains: list[Gain]
     application_gains: list[Gain]
-    kept: list[KeptRequest]
+    kept: list[WasteRow]
     need_more: list[NeedsMore]
     freed: Freed
     node_bytes: float | None
@@ -162,14 +152,15 @@ def report(
         return None
     asking, whole = Asking(connection, reader), widened(stored, stored)
     for metric in ASKED_FOR:
-        users = _listed(connection, asking, stored, "user", metric)
-        applications = _listed(connection, asking, stored, "application", metric)
+        users = _listed(connection, asking, stored, "user", f"{metric}_freed")
+        applications = _listed(connection, asking, stored, "application", f"{metric}_freed")
         advised = [(row, getattr(row, f"{metric}_advice")) for row in users.rows]
         of_users = _gains(asking, advised, metric, scheduler)
         advised = [(row, _advice_of_application(connection, asking, row, metric, whole)) for row in applications.rows]
         of_applications = _gains(asking, advised, metric, scheduler)
         if of_users or of_applications:
             break
+    unused = _listed(connection, asking, stored, "user", metric).rows
     freed = over_users(
         saved_amounts(sums, "memory")["freed_hours"]
         for _, _, *sums in sums_of_all(connection, "memory", whole, "user")
@@ -185,7 +176,7 @@ def report(
         applications=applications,
         user_gains=of_users,
         application_gains=of_applications,
-        kept=_kept(connection, asking, whole, metric),
+        kept=[row for row in unused if (advice := getattr(row, f"{metric}_advice")) and advice.kept][:BEHIND],
         need_more=_need_more(connection, asking, whole, scheduler),
         freed=freed,
         node_bytes=node_bytes,
@@ -198,8 +189,8 @@ def report(
     )
 
 
-def _listed(connection: Connection, asking: Asking, days: Days, by: str, metric: str) -> WasteList:
-    listed = Asked(f"{metric}_freed", descending=True, limit=LOOKED_AT)
+def _listed(connection: Connection, asking: Asking, days: Days, by: str, sort: str) -> WasteList:
+    listed = Asked(sort, descending=True, limit=LOOKED_AT)
     return waste(connection, asking, WasteRequest(days.first, days.last, by, listed=listed))
 
 
@@ -248,23 +239,6 @@ def _gains(
     return gains[:LISTED]
 
 
-def _kept(connection: Connection, asking: Asking, days: Days, metric: Resource) -> list[KeptRequest]:
-    """Return the applications with most unused whose request is kept."""
-    requested: dict[tuple[str, str, str], float] = defaultdict(float)
-    unused: Counter[tuple[str, str, str]] = Counter()
-    for cluster, user, application, *sums in sums_of_all(connection, metric, days, "group"):
-        of, key = saved_amounts(sums, metric), (cluster, user, application)
-        requested[key] += of["requested_hours"]
-        unused[key] += of["requested_hours"] - of["used_hours"]
-    found = []
-    for key, hours in unused.most_common(LOOKED_AT):
-        advised = asking.of(*key)
-        kept = None if advised is None or hours <= 0.0 else advised[1].decisions[metric].kept
-        if kept is not None:
-            found.append(KeptRequest(*key[1:], hours, requested[key], KEPT[kept]))
-    return found[:BEHIND]
-
-
 def _need_more(connection: Connection, asking: Asking, days: Days, scheduler: Scheduler | None) -> list[NeedsMore]:
     """Return the applications with most jobs that died of their request, or used more, and now need more."""
     needed: Counter[tuple[Resource, str, str, str]] = Counter()
@@ -310,9 +284,10 @@ def _excluded(connection: Connection, found: WasteList) -> list[Excluded]:
     rows = [Excluded(REJECTIONS[each.name], each.label, each.value) for each in rejections(events)]
     rows += [Excluded("runs without an end", state, int(n)) for state, n in fetch(connection, _NOT_ENDED, ())]
     for resource, left in found.left_out.items():
-        rows += [Excluded(resource, reason, n) for reason in LeftOut.__struct_fields__ if (n := getattr(left, reason))]
+        rows += [Excluded(resource, words, n) for reason, words in REASONS.items() if (n := getattr(left, reason))]
     for (name, label), n in events.items():
         metric, _, reason = label.partition(": ")
         if name == "profiles_missing" and metric in ("memory", "cpu"):
+            reason = reason.replace("no samples of a node", "not in the log")
             rows.append(Excluded(f"{METRICS[metric].title} unknown", reason, n))
     return rows

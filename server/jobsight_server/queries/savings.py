@@ -46,28 +46,40 @@ class Raise(Record):
     needed_more: int
 
 
-class SavingsRow(Record):
-    """Savings by recommended requests in one user's jobs, and the recommended request of the next one.
+class Saved(Record):
+    """Jobs with a request and a measured use; GiB-hours of memory, else processor-hours or GPU-hours.
 
-    ``name`` is the user, application, queue, account or cluster of the row; the amounts, in GiB-hours or
-    processor-hours, and counts are those of ``Waste``. ``application`` is the one that left most unused, and
-    ``like_job`` the last of its jobs, which requested ``asked_for``: a similar job should request ``recommended``, for
-    the whole job, in bytes or seconds. ``ask_for`` is the same if it differs from the request, else ``kept`` says why.
-    ``more`` is an application of the row that needs more than it requests: this one, or one with most jobs that ran
-    out.
+    ``freed_hours``: what requests held, with the further attempts of the jobs that they killed
+    (``requests_repeated_hours``), less what the recommended reservations (``reserved_hours``) would have held, with
+    those that they would have killed (``repeated_hours``); negative if the reservations hold more. ``freed_share`` is
+    its share of what requests held. ``needed_more`` jobs needed more than their request, and ``ran_out`` of these
+    failed; ``would_run_out`` needed more than the reservation. These are null for processors and GPUs, of which no
+    other number is recommended.
     """
 
     jobs: int
     requested_hours: float
     used_hours: float
-    requests_repeated_hours: float
-    reserved_hours: float
-    repeated_hours: float
-    freed_hours: float
+    requests_repeated_hours: float | None
+    reserved_hours: float | None
+    repeated_hours: float | None
+    freed_hours: float | None
     freed_share: float | None
-    needed_more: int
-    ran_out: int
-    would_run_out: int
+    needed_more: int | None
+    ran_out: int | None
+    would_run_out: int | None
+
+
+class SavingsRow(Saved):
+    """Savings by recommended requests in one user's jobs, and the recommended request of the next one.
+
+    ``name`` is the user, application, queue, account or cluster of the row. ``application`` is the one that left most
+    unused, and ``like_job`` the last of its jobs, which requested ``asked_for``: a similar job should request
+    ``recommended``, for the whole job, in bytes or seconds. ``ask_for`` is the same if it differs from the request,
+    else ``kept`` says why. ``more`` is an application of the row that needs more than it requests: this one, or one
+    with most jobs that did.
+    """
+
     cluster: str
     name: str
     user: str
@@ -86,6 +98,14 @@ class LeftOut(Record):
     without_use: int
     without_request: int
     without_bound: int
+
+
+REASONS = {
+    "without_request": "without a request",
+    "without_use": "without an exact use",
+    "without_bound": "submitted before there was a recommendation",
+}
+"""Why jobs are left out, in words."""
 
 
 def _order(row: Sequence[Any]) -> tuple[float, float, float, str, str]:
@@ -163,7 +183,7 @@ def _more(asking: Asking, metric: str, user: str, applications: Sequence[Sequenc
 
 
 def saved_amounts(sums: Iterable[float], metric: str) -> dict[str, Any]:
-    """Return the hours and counts of ``SavingsRow``, from sums in the order of ``COLUMNS``."""
+    """Return the hours and counts of ``Saved``, from sums in the order of ``COLUMNS``."""
     of = dict(zip(COLUMNS, map(truediv, sums, _DIVISORS[metric]), strict=True))
     freed, held = of["request_held"] - of["bound_held"], of["request_held"]
     return {

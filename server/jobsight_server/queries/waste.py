@@ -19,6 +19,7 @@ from jobsight_server.queries.savings import (
     Asking,
     Days,
     LeftOut,
+    Saved,
     SavingsRow,
     saved_amounts,
     saving_row,
@@ -45,34 +46,16 @@ SORTS = (
 Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 
 
-class Waste(Record):
-    """One resource over ``jobs`` with a request and a measured use; GiB-hours of memory, else processor-hours or
-    GPU-hours.
+class Waste(Saved):
+    """One resource, with what was left of it.
 
     ``unused_hours`` are the requested ones less the used ones, negative if jobs used more. For ``runtime`` they are
-    limits less run times: a job returns its processors at its end, before its limit.
-    ``freed_hours``: what requests held, with the further attempts of the jobs that they killed
-    (``requests_repeated_hours``), less what the recommended reservations (``reserved_hours``) would have held, with
-    those that they would have killed (``repeated_hours``); negative if the reservations hold more. ``freed_share`` is
-    its share of what requests held. ``needed_more`` jobs needed more than their request, and ``ran_out`` of these
-    failed; ``would_run_out`` needed more than the reservation. These are null for processors and GPUs, of which no
-    other number is recommended. ``before_*``: the same in the earlier span, null without such jobs. ``improved_hours``:
-    how much more would be unused now at the earlier share.
+    limits less run times: a job returns its processors at its end, before its limit. ``before_*``: the same in the
+    earlier span, null without such jobs. ``improved_hours``: how much more would be unused now at the earlier share.
     """
 
-    jobs: int
-    requested_hours: float
-    used_hours: float
     unused_hours: float
     unused_share: float | None
-    requests_repeated_hours: float | None
-    reserved_hours: float | None
-    repeated_hours: float | None
-    freed_hours: float | None
-    freed_share: float | None
-    needed_more: int | None
-    ran_out: int | None
-    would_run_out: int | None
     before_unused_share: float | None
     improved_hours: float | None
 
@@ -133,16 +116,6 @@ class WasteRequest(NamedTuple):
         return self.listed.cluster
 
 
-_OF_ADVICE = (
-    "requests_repeated_hours",
-    "reserved_hours",
-    "repeated_hours",
-    "freed_hours",
-    "freed_share",
-    "needed_more",
-    "ran_out",
-    "would_run_out",
-)
 _Name = tuple[str, str]
 _Sums = Mapping[_Name, Sequence[float]]
 _NONE = (0.0,) * len(COLUMNS)
@@ -252,13 +225,12 @@ def _waste(resource: str, now: Sequence[float] | None, before: Sequence[float] |
     found = saved_amounts(now or _NONE, metric)
     share = _unused_share(found["requested_hours"], found["used_hours"])
     before_share = _unused_share(*before) if before else None
+    measured = found.keys() if resource in METRICS else ("jobs", "requested_hours", "used_hours")
+    of_all: dict[str, Any] = {name: found[name] if name in measured else None for name in found}
     return Waste(
-        jobs=found["jobs"],
-        requested_hours=found["requested_hours"],
-        used_hours=found["used_hours"],
+        **of_all,
         unused_hours=found["requested_hours"] - found["used_hours"],
         unused_share=share,
-        **{name: found[name] if resource in METRICS else None for name in _OF_ADVICE},
         before_unused_share=before_share,
         improved_hours=None
         if share is None or before_share is None

@@ -12,7 +12,8 @@ from jobsight_server import web
 from jobsight_server.accounting.amounts import size_text
 from jobsight_server.advice.words import how_many
 from jobsight_server.queries.intervals import Freed
-from jobsight_server.queries.report import Gain, KeptRequest, NeedsMore, Report
+from jobsight_server.queries.report import Gain, NeedsMore, Report
+from jobsight_server.queries.waste import WasteRow
 from jobsight_server.web.kit.units import FILTERS, FOR_TEMPLATES, count, hours, many, percent, resource_value
 
 UNITS = {"memory": "GiB-hours", "processors": "processor-hours", "runtime": "processor-hours", "gpus": "GPU-hours"}
@@ -22,13 +23,6 @@ FREED = {"memory": "freed", "runtime": "shorter"}
 """What recommendations do to what requests held."""
 
 TITLES = {"memory": "Memory", "processors": "Processors", "runtime": "Time limits", "gpus": "GPUs"}
-
-REASONS = {
-    "without_request": "no request",
-    "without_use": "no exact use",
-    "without_bound": "submitted before there was a recommendation",
-    "no samples of a node": "not in the log",
-}
 
 
 def sentences(found: Report) -> Iterator[str]:
@@ -115,11 +109,11 @@ def similar_jobs(gain: Gain, metric: str) -> str:
     return f"For {of} on {many(gain.processors, 'processor')}: enough for {how_many(gain.enough)} similar jobs. {last}."
 
 
-def kept_request(of: KeptRequest, metric: str) -> str:
-    """Return how much of an application's requests was unused, and why they are kept, in words."""
-    what = f"{of.application or 'jobs without a name'} of {of.user}"
-    unused = f"{hours(of.unused_hours)} of {hours(of.requested_hours)} {UNITS[metric]}"
-    return f"{what}: {unused} unused; the request is kept: {of.why}."
+def kept_request(row: WasteRow, metric: str) -> str:
+    """Return how much of a user's requests was unused, and why those of an application are kept, in words."""
+    of, advice = getattr(row, metric), getattr(row, f"{metric}_advice")
+    unused = f"{hours(of.unused_hours)} of {hours(of.requested_hours)} {UNITS[metric]} unused"
+    return f"{row.name}: {unused}; keep the request of {advice.application or 'jobs without a name'}: {advice.kept}."
 
 
 def needs_more(of: NeedsMore) -> str:
@@ -150,7 +144,6 @@ def page_of(found: Report, log: str, scheduler: str) -> str:
         units=UNITS,
         titles=TITLES,
         freed=FREED,
-        reasons=REASONS,
         style=(place / "jobsight.css").read_text(),
         script=(place / "copy.js").read_text(),
     )

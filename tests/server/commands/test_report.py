@@ -109,11 +109,9 @@ def test_its_numbers_are_those_of_pages(
     gaining = [row for row in waste["rows"] if (row["memory"]["freed_hours"] or 0) > 0]
     of_users = printed.partition("Applications with")[0]
     (gus,) = [row["memory"] for row in waste["rows"] if row["name"] == "gus"]
-    kept = (
-        f"few of gus: {hours(gus['unused_hours'])} of {hours(gus['requested_hours'])} GiB-hours unused; the request is "
-    )
+    kept = f"gus: {hours(gus['unused_hours'])} of {hours(gus['requested_hours'])} GiB-hours unused; keep the request of"
     for place in (words, shown):
-        assert f"{kept}kept: fewer than 5 similar jobs have been measured." in place
+        assert f"{kept} few: fewer than 5 similar jobs have been measured." in place
     assert re.findall(r"^(\w+): .* freed;", of_users, re.MULTILINE) == [row["name"] for row in gaining]
     for row in gaining:
         of, advice = row["memory"], row["memory_advice"]
@@ -134,7 +132,9 @@ def test_its_numbers_are_those_of_pages(
     ]
     assert f"{weeks['memory']['first_day']} {' '.join(of_week)}" in words
     for reason, number in waste["left_out"]["memory"].items():
-        phrase = {"without_request": "no request", "without_use": "no exact use"}.get(reason, "submitted before")
+        phrase = {"without_request": "without a request", "without_use": "without an exact use"}.get(
+            reason, "submitted before"
+        )
         assert (f"{count(number)} Memory: {phrase}" in words) == (number > 0)
     (more,) = [of["more"] for row in waste["rows"] if (of := row["memory_advice"]) and of["more"]]
     assert f"grow of eve: {size(more['ask_for'])} of memory instead of 8.00 GiB; {more['needed_more']} jobs" in words

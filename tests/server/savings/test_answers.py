@@ -172,8 +172,8 @@ def test_a_user_reads_why(client: FlaskClient, recommended: float, needed_more: 
 
 def test_each_row_has_its_name_in_eighty_columns(capsys: pytest.CaptureFixture[str]) -> None:
     user = "firstname.lastname12"
-    hours = (123_456_789.0, 45_678_901.0, 1.0, 0.5, 0.0, 98_765_432.0, 1.0, 45_678_901.0, 0.37)
-    figures = Waste(1_234_567, *hours, 12, 10, 123_456, None, None)
+    hours = (123_456_789.0, 45_678_901.0, 0.0, 98_765_432.0, 1.0, 45_678_901.0, 0.37)
+    figures = Waste(1_234_567, *hours, 12, 10, 123_456, 1.0, 0.5, None, None)
     amounts = (10, 40.0, 10.0, 0.0, 40.0, 0.0, 0.0, 0.0, 2, 2, 0)
     advice = SavingsRow(
         *amounts,

@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,9 @@ from jobsight_scheduler.prediction import LastTwo, Stated
 from jobsight_scheduler.simulator.shared_nodes import UNLIMITED, SharedSimulation
 from jobsight_scheduler.table import table_of
 from jobsight_scheduler.workload.canonical import LARGEST_MACHINE, Workload
+from jobsight_scheduler.workload.swf import read_swf
 from jobsight_server.command_line.answers import print_account
-from jobsight_server.command_line.trace_argument import open_trace, part_of, read_trace
+from jobsight_server.command_line.trace_argument import open_trace, part_of
 from jobsight_server.commands.simulate.report import EVENTS_AT_ONCE, check_outputs
 from jobsight_server.queries.site_machines import (
     Machine,
@@ -191,7 +193,7 @@ def run(args: argparse.Namespace) -> int:
     part = part_of(args)
     with open_trace(args.trace, part) as connection:
         if connection is None:
-            machine = trace_machine(*read_trace(args.trace))
+            machine = trace_machine(read_swf(Path(args.trace)), Path(args.trace).name)
             name, since = machine.name, max(job.end for job in machine.jobs) - DAYS * DAY_S
             machines = stated([replace(machine, jobs=[job for job in machine.jobs if job.end >= since])], args)
         else:

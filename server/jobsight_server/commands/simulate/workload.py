@@ -5,14 +5,15 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from jobsight_scheduler.workload.canonical import Workload, canonical, scaled_to
 from jobsight_scheduler.workload.lublin import lublin
-from jobsight_scheduler.workload.swf import Trace, write_swf
-from jobsight_server.command_line.trace_argument import cluster_of, open_trace, part_of, read_trace
+from jobsight_scheduler.workload.swf import Trace, read_swf, write_swf
+from jobsight_server.command_line.trace_argument import cluster_of, open_trace, part_of
 from jobsight_server.commands.simulate.site import NONE_COUNTED, at_beginning, counted_since, recent, stated
 from jobsight_server.queries.site_machines import Machine, site_machines
 from jobsight_server.queries.site_trace import site_trace
@@ -51,7 +52,7 @@ def read_workload(args: argparse.Namespace, processors: int | None) -> MachineWo
         part = part_of(args)
         with open_trace(args.trace, part) as connection:
             if connection is None:
-                trace, name = read_trace(args.trace)
+                trace, name = read_swf(Path(args.trace)), Path(args.trace).name
             else:
                 part = recent(connection, part._replace(cluster=cluster_of(connection, part)))
                 machines, name = stated(site_machines(connection, part), args), f"finished jobs of {part.cluster}"
