@@ -28,7 +28,7 @@ _SHAPE = 23
 """Version of the stored state; state of another version is retrained."""
 
 
-class Learner(Protocol):
+class Submodel(Protocol):
     """A submodel that learns from finished jobs."""
 
     def score(self, job: FinishedJob) -> None: ...
@@ -74,7 +74,7 @@ class Profile:
         self.near_limit = NearLimit()
         self.calibrations = {moment: Calibration(coverage, moment) for moment in MOMENTS}
         # In order of learning: requests use bounds that have learned.
-        self._learners: tuple[Learner, ...] = (
+        self._learners: tuple[Submodel, ...] = (
             self.experts, self.bounds, self.hit_probability, *self.calibrations.values(), self.near_limit, self.groups,
             self.requests, self.shortfalls,
         )  # fmt: skip

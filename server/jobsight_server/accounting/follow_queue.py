@@ -18,7 +18,7 @@ from jobsight_server.accounting.load import LoadReport, ParsedChunk, store_chunk
 from jobsight_server.accounting.parsers import qstat_json, qstat_xml
 from jobsight_server.accounting.parsers.qstat import Qstat
 from jobsight_server.accounting.parsers.slurm import squeue
-from jobsight_server.accounting.runs import QUEUED, AccountingError, JobEvent, Listed
+from jobsight_server.accounting.runs import QUEUED, AccountingError, JobEvent, ListedJob
 from jobsight_server.accounting.store import Reject, lock_cluster
 from jobsight_server.storage.engine import write_many
 from jobsight_server.storage.event_counts import add_event_counts, recounted
@@ -46,7 +46,7 @@ class QueueCommand:
     """
 
     name: str
-    read: Callable[[Run, Sequence[str]], Iterator[Listed]]
+    read: Callable[[Run, Sequence[str]], Iterator[ListedJob]]
 
 
 def squeue_rows(run: Run, command: Sequence[str]) -> Iterator[list[bytes]]:
@@ -77,8 +77,8 @@ def squeue_rows(run: Run, command: Sequence[str]) -> Iterator[list[bytes]]:
         raise CommandError("its output is not in the form that was asked for, or ends within a job")
 
 
-def _whole(qstat: Qstat) -> Callable[[Run, Sequence[str]], Iterator[Listed]]:
-    def read(run: Run, command: Sequence[str]) -> Iterator[Listed]:
+def _whole(qstat: Qstat) -> Callable[[Run, Sequence[str]], Iterator[ListedJob]]:
+    def read(run: Run, command: Sequence[str]) -> Iterator[ListedJob]:
         with run((*command, *qstat.arguments)) as output:
             document = output.whole(_LONGEST_DOCUMENT)
         if output.stopped:

@@ -181,7 +181,7 @@ class JobEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedJob:
     """A job in a scheduler's queue, with its event of kind Q if it waits; ``job_id`` is empty if it is over.
 
     ``error`` says why an entry, ``data``, cannot be used.

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from jobsight_server.accounting.runs import QUEUED
-from jobsight_server.adjust.present import Change, PresentJob
+from jobsight_server.adjust.present import PresentJob, RequestChange
 from jobsight_server.storage.schema import adjustments, jobs
 
 STATES = BEGUN, DONE, FAILED, NOT_MADE, LOST, UNDOING, UNDONE = (
@@ -22,7 +22,7 @@ _ROW = adjustments.c
 _ASKED = {"memory": jobs.c.asked_memory_bytes, "runtime": jobs.c.asked_walltime_s}
 
 
-def begin(connection: Connection, cluster: str, change: Change, request: float, now: float) -> int | None:
+def begin(connection: Connection, cluster: str, change: RequestChange, request: float, now: float) -> int | None:
     """Record a change before it is made; return its number, or None if another one is under way.
 
     ``request`` is the user's: the run keeps it, as the scheduler's log will only have the new value.

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, select
 from jobsight_server.accounting.amounts import memory_bytes
 from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.adjust.ledger import first_requests
-from jobsight_server.adjust.present import Change, PresentJob
+from jobsight_server.adjust.present import PresentJob, RequestChange
 from jobsight_server.advice.recommendation import JobRequest, recommend
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.decision import Resource
@@ -23,7 +23,7 @@ from jobsight_server.storage.schema import jobs
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownNeed:
     """A job's known need of one resource, for the whole job.
 
     ``request`` is the user's; ``recommended`` is None without a better one. ``failed`` is the largest amount that a
@@ -46,7 +46,7 @@ def share_of(*names: str) -> float:
     return int.from_bytes(digest[:8]) / 2**64
 
 
-def planned(job: PresentJob, resource: Resource, known: Known, limits: AdjustLimits) -> Change | None:
+def planned(job: PresentJob, resource: Resource, known: KnownNeed, limits: AdjustLimits) -> RequestChange | None:
     """Return the change of a waiting job; None if it should stay as it is."""
     present = job.amounts[resource]
     least = memory_bytes(limits.memory_at_least) if resource == "memory" else limits.time_at_least_s
@@ -69,10 +69,10 @@ def planned(job: PresentJob, resource: Resource, known: Known, limits: AdjustLim
     must = known.failed >= present.whole and new > present.value
     if new == present.value or new <= 0 or (is_small and not must):
         return None
-    return Change(job, resource, present, new, reason)
+    return RequestChange(job, resource, present, new, reason)
 
 
-def planned_running(job: PresentJob, known: Known, now: float, limits: AdjustLimits) -> Change | None:
+def planned_running(job: PresentJob, known: KnownNeed, now: float, limits: AdjustLimits) -> RequestChange | None:
     """Return more time for a running job that reaches its limit soon, if more is recommended."""
     present = job.amounts["runtime"]
     assert job.start is not None
@@ -82,7 +82,7 @@ def planned_running(job: PresentJob, known: Known, now: float, limits: AdjustLim
         return None
     most = limits.raise_to * known.request
     new = min(present.for_whole(min(longer)), int(most) // present.step * present.step)
-    return Change(job, "runtime", present, new, "runs out of time soon") if new > present.value else None
+    return RequestChange(job, "runtime", present, new, "runs out of time soon") if new > present.value else None
 
 
 def is_chosen(cluster: str, user: str, limits: AdjustLimits) -> bool:
@@ -102,7 +102,7 @@ class Needs:
         self._runs: dict[str, Row[Any]] = {run.job_id: run for run in connection.execute(query.order_by(jobs.c.id))}
         self._last: dict[str, list[SuchJob]] = {}
 
-    def of(self, job: PresentJob) -> dict[Resource, Known] | None:
+    def of(self, job: PresentJob) -> dict[Resource, KnownNeed] | None:
         """Return the known need of a waiting or running job; None if its log or queue has not been read yet."""
         run = self._runs.get(job.job_id)
         if run is None or run.user != job.user or (run.state == QUEUED) != (job.start is None):
@@ -128,7 +128,7 @@ class Needs:
             moment="start",
         )
         return {
-            resource: Known(
+            resource: KnownNeed(
                 requests[resource],
                 found.decisions[resource].amount,
                 max((use.amount for use in found.such_jobs.uses[resource] if use.failed), default=0.0),

@@ -45,7 +45,7 @@ class PresentJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RequestChange:
     """A change from the present value to a new one; ``reason`` says why."""
 
     job: PresentJob
@@ -55,7 +55,7 @@ class Change:
     reason: str
 
 
-class Scheduler(Protocol):
+class SchedulerCommands(Protocol):
     """The commands of one scheduler. They run with argument lists, without a shell, and with ids of one form only.
 
     All raise CommandError for a command that fails or takes too long.

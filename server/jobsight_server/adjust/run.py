@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 from jobsight_server.accounting.command_output import CommandError
 from jobsight_server.adjust import ledger
 from jobsight_server.adjust.plan import Needs, is_chosen, planned, planned_running
-from jobsight_server.adjust.present import Amount, Change, PresentJob, Scheduler
+from jobsight_server.adjust.present import Amount, PresentJob, RequestChange, SchedulerCommands
 from jobsight_server.adjust.trial import Arm, Trial, assign, assigned
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.settings.tables import AdjustLimits
@@ -24,7 +24,7 @@ FAILURES_AT_MOST = 10
 class Proposed:
     """A change and its ``outcome``, which is empty in a dry run. ``request``: the user's."""
 
-    change: Change
+    change: RequestChange
     request: float
     arm: Arm | None = None
     outcome: str = ""
@@ -46,7 +46,7 @@ class Adjuster:
 
     engine: Engine
     reader: AnswerReader
-    scheduler: Scheduler
+    scheduler: SchedulerCommands
     cluster: str
     limits: AdjustLimits
     clock: Callable[[], float]
@@ -109,7 +109,7 @@ class Adjuster:
             if amount is None or now_has.get(key, amount.value) != row.new:
                 result.left["someone else has changed it since"] += 1
                 continue
-            change = Change(job, row.resource, Amount(row.parameter, row.new, row.times), row.old, "undone")
+            change = RequestChange(job, row.resource, Amount(row.parameter, row.new, row.times), row.old, "undone")
             undone = self._undo(row.id, change)
             if undone.outcome == ledger.UNDONE:
                 now_has[key] = row.old
@@ -138,7 +138,7 @@ class Adjuster:
                 if known is None:
                     result.left["not read from the queue or the log yet"] += 1
                     continue
-                changes: list[Change | None] = []
+                changes: list[RequestChange | None] = []
                 if job.start is None:
                     changes = [
                         planned(job, resource, known[resource], self.limits)
@@ -181,7 +181,7 @@ class Adjuster:
         self._settle(number, state, message)
         return replace(one, change=change, outcome=state, error=message)
 
-    def _undo(self, number: int, change: Change) -> Proposed:
+    def _undo(self, number: int, change: RequestChange) -> Proposed:
         with self.engine.begin() as connection:
             if not ledger.begin_undo(connection, number):
                 return Proposed(change, 0.0, outcome="left", error="another change of it is under way")
@@ -190,7 +190,7 @@ class Adjuster:
         self._settle(number, ledger.DONE if state == ledger.FAILED else state, message)
         return Proposed(change, 0.0, outcome=state, error=message)
 
-    def _ask(self, change: Change, done: str) -> tuple[str, str]:
+    def _ask(self, change: RequestChange, done: str) -> tuple[str, str]:
         try:
             self.scheduler.change(change.job, replace(change.old, value=change.new))
         except CommandError as error:

@@ -29,17 +29,18 @@ _NEWEST = select(_CHANGE.run_id, _CHANGE.metric, _CHANGE.new_forecast, _CHANGE.n
 )
 
 
-class Amounts(NamedTuple):
+class Reserved(NamedTuple):
     """A forecast and its reservation, in the unit of the metric; None if unknown."""
 
     forecast: float | None
     bound: float | None
 
 
-def has_moved(old: Amounts, new: Amounts, step: float = 0.0) -> bool:
+def has_moved(old: Reserved, new: Reserved, step: float = 0.0) -> bool:
     """Return whether either became known or unknown, or changed by the factor ``MOVED`` and by more than a ``step``.
 
-    >>> has_moved(Amounts(100.0, 200.0), Amounts(110.0, 240.0)), has_moved(Amounts(100.0, 200.0), Amounts(100.0, 251.0))
+    >>> before = Reserved(100.0, 200.0)
+    >>> has_moved(before, Reserved(110.0, 240.0)), has_moved(before, Reserved(100.0, 251.0))
     (False, True)
     """
     for before, after in zip(old, new, strict=True):
@@ -82,16 +83,16 @@ class ChangeWatch:
 
     def _moved(self, connection: Connection, some: list[ForecastJob], now: float) -> Iterator[dict[str, object]]:
         runs = [job.run_id for job in some]
-        known: dict[RunAndMetric, Amounts] = {
-            key: Amounts(forecast.value, forecast.first)
+        known: dict[RunAndMetric, Reserved] = {
+            key: Reserved(forecast.value, forecast.first)
             for key, forecast in read_pending(connection, runs, ASKED_FOR).items()
         }
-        known |= {(row[0], row[1]): Amounts(row[2], row[3]) for row in connection.execute(_NEWEST, {"runs": runs})}
+        known |= {(row[0], row[1]): Reserved(row[2], row[3]) for row in connection.execute(_NEWEST, {"runs": runs})}
         asked = [(job, metric) for job in some for metric in ASKED_FOR if (job.run_id, metric) in known]
         requests = [ForecastRequest(job.cluster, job.question, metric, moment="start") for job, metric in asked]
         answers = map(read_prediction, predictions(connection, self._reader, requests))
         for (job, metric), answer in zip(asked, answers, strict=True):
-            old, new = known[job.run_id, metric], Amounts(answer.value, answer.bound)
+            old, new = known[job.run_id, metric], Reserved(answer.value, answer.bound)
             if has_moved(old, new, STEPS[metric]):
                 yield {"run_id": job.run_id, "time": now, "metric": metric} | {
                     f"{when}_{name}": value

@@ -300,14 +300,14 @@ class AskLine(Record):
     text: str
 
 
-Asked = SuchJob | Row[Any]
+Like = SuchJob | Row[Any]
 """A job, or its row of ``jobs``, with the form of its request: ``select`` or ``nodes``, the option for memory, GPUs."""
 
 
 def lines_to_ask(
     found: Recommendation,
     scheduler: Scheduler | None,
-    like: Asked | None = None,
+    like: Like | None = None,
     metrics: Iterable[Resource] = ASKED_FOR,
 ) -> list[AskLine]:
     """Write the recommended memory and run time, or the job's own request where that is best, for ``scheduler``.
@@ -326,7 +326,7 @@ def lines_to_ask(
 
 
 def _slurm(
-    request: JobRequest, memory_bytes: float | None, runtime_s: float | None, like: Asked | None
+    request: JobRequest, memory_bytes: float | None, runtime_s: float | None, like: Like | None
 ) -> Iterator[str]:
     """Write ``#SBATCH --mem=683M``, or the option that the job used, as sbatch takes only one, and the time limit."""
     found, word = slurm_advice(request, memory_bytes, runtime_s), like and like.memory_word
@@ -342,7 +342,7 @@ def _slurm(
         yield "# in place of any --mem-per-cpu or --mem-per-gpu"
 
 
-def _pbs(request: JobRequest, memory_bytes: float | None, runtime_s: float | None, like: Asked | None) -> Iterator[str]:
+def _pbs(request: JobRequest, memory_bytes: float | None, runtime_s: float | None, like: Like | None) -> Iterator[str]:
     """Write memory into the chunks of a ``select``: PBS rejects ``mem`` of the whole job beside it."""
     nodes, word = (None, None) if like is None else (like.requested_nodes, like.memory_word)
     # ``nodes=2:ppn=8`` is TORQUE's; a select names resources with a value, such as ncpus.
@@ -362,7 +362,7 @@ def _pbs(request: JobRequest, memory_bytes: float | None, runtime_s: float | Non
 
 
 def _gridengine(
-    request: JobRequest, memory_bytes: float | None, runtime_s: float | None, like: Asked | None
+    request: JobRequest, memory_bytes: float | None, runtime_s: float | None, like: Like | None
 ) -> Iterator[str]:
     """Write ``h_vmem``, or the option that the job used, and ``h_rt``; per slot."""
     found = slurm_advice(request, memory_bytes, runtime_s)

@@ -13,7 +13,7 @@ from jobsight_server.accounting.amounts import memory_text, plain, time_text
 from jobsight_server.accounting.command_output import CommandError
 from jobsight_server.adjust.ledger import FAILED
 from jobsight_server.adjust.pbs import Pbs
-from jobsight_server.adjust.present import Scheduler
+from jobsight_server.adjust.present import SchedulerCommands
 from jobsight_server.adjust.run import Adjuster, Proposed, Result
 from jobsight_server.adjust.slurm import Slurm
 from jobsight_server.adjust.trial import SEED, Trial
@@ -100,7 +100,7 @@ def _limits(settings: Settings, cluster: str | None) -> AdjustLimits:
     return found[0]
 
 
-def _scheduler(settings: Settings, limits: AdjustLimits, kind: str) -> Scheduler:
+def _scheduler(settings: Settings, limits: AdjustLimits, kind: str) -> SchedulerCommands:
     source = next((one for one in settings.accounting if one.cluster == limits.cluster), None)
     wrong = source is not None and source.scheduler and (source.scheduler == "slurm") != (kind == "slurm")
     if wrong and source is not None:

@@ -57,7 +57,7 @@ class _OfJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked(_OfJob):
+class ForecastDue(_OfJob):
     """A job was submitted, or starts after it waited: its forecast now will be scored."""
 
     metrics: Sequence[str]
@@ -101,7 +101,7 @@ class Reported(NamedTuple):
         return [SeriesKey(self.cluster, self.question.user or "", self.metric)]
 
 
-Event = Asked | Finished | Reported
+Event = ForecastDue | Finished | Reported
 
 
 Observations = dict[str, Observation | None]
@@ -202,7 +202,7 @@ def learned_events(
     return [event for *_, event in found]
 
 
-def when(event: Asked | Finished) -> tuple[float, int]:
+def when(event: ForecastDue | Finished) -> tuple[float, int]:
     """Order events by time; at one instant ends before submissions, and submissions before starts."""
     if isinstance(event, Finished):
         return event.job.end or 0.0, 0
@@ -240,7 +240,7 @@ def _finished(
     return events
 
 
-def _asked(connection: Connection, moment: Moment, begin: int, end: int | None) -> list[tuple[int, Asked]]:
+def _asked(connection: Connection, moment: Moment, begin: int, end: int | None) -> list[tuple[int, ForecastDue]]:
     """Return the runs forecast at ``moment`` (submission or start) with their positions, in order.
 
     Metrics without an observation can be skipped; a run that ran out of one has an observation without a value.
@@ -264,7 +264,7 @@ def _asked(connection: Connection, moment: Moment, begin: int, end: int | None) 
     for position, metric, *row in connection.execute(query):
         _, job, metrics = found.setdefault(row[0], (position, job_of(row), []))
         metrics.extend(job.metrics if metric is None else (metric,))
-    return [(position, Asked(job, metrics, moment)) for position, job, metrics in found.values()]
+    return [(position, ForecastDue(job, metrics, moment)) for position, job, metrics in found.values()]
 
 
 def _reported(connection: Connection, begin: int, end: int | None, after: int = 0) -> list[tuple[int, Reported]]:

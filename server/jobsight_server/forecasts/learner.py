@@ -24,9 +24,9 @@ from jobsight_predictor.series import Series
 from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.forecasts.decision import ASKED_FOR, STEPS, Need, Resource, decide
 from jobsight_server.forecasts.events import (
-    Asked,
     Event,
     Finished,
+    ForecastDue,
     Judged,
     Observation,
     Reported,
@@ -211,7 +211,7 @@ class Learner:
         last = {key: i for i, event in enumerate(events) for key in event.series if key.metric == metric}
         for i, event in enumerate(events):
             match event:
-                case Asked(job, metrics, moment):
+                case ForecastDue(job, metrics, moment):
                     if metric not in metrics:
                         continue
                     if moment == "submission":

@@ -13,8 +13,8 @@ from jobsight_predictor.question import Moment, Question
 from jobsight_server.forecasts.decision import ASKED_FOR
 from jobsight_server.forecasts.events import (
     MOMENTS,
-    Asked,
     Finished,
+    ForecastDue,
     LearnedUntil,
     Observation,
     Observations,
@@ -147,14 +147,14 @@ def _events_by_time(
     unasked: Mapping[Moment, Sequence[ForecastJob]],
     found: Mapping[int, Observations],
     metrics: Collection[str],
-) -> list[Asked | Finished]:
+) -> list[ForecastDue | Finished]:
     """Yield the ends of ``finished`` runs with their use in ``metrics``, and submissions and starts without a forecast.
 
     Leaves out jobs whose forecast can never be scored, as they were removed or ended before, and starts of jobs that
     did not wait.
     """
     ends = {job.run_id: job.end or 0.0 for job in finished}
-    events: list[Asked | Finished] = []
+    events: list[ForecastDue | Finished] = []
     for job in finished:
         used = dict.fromkeys(job.metrics) | found[job.run_id]
         events.append(Finished(job, {metric: use for metric, use in used.items() if metric in metrics}))
@@ -163,12 +163,12 @@ def _events_by_time(
             is_open = job.state in _ASKED_IN[moment]
             is_judged = (job.at(moment) or 0.0) < ends[job.run_id] if job.run_id in ends else is_open
             if is_judged and (moment == "submission" or job.has_waited):
-                events.append(Asked(job, job.metrics, moment))
+                events.append(ForecastDue(job, job.metrics, moment))
     return sorted(events, key=when)
 
 
 def _asked_among(
-    events: Sequence[Asked | Finished], moment: Moment, asked_before: Set[int], before: int
+    events: Sequence[ForecastDue | Finished], moment: Moment, asked_before: Set[int], before: int
 ) -> dict[int, int]:
     """Return, for each run forecast among the events, ``learn_seq`` of the last run learned before.
 

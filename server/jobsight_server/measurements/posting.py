@@ -16,7 +16,7 @@ from urllib.parse import urlencode, urlsplit
 _MOST_BYTES_OF_ERROR = 10_000
 
 
-class UnavailableError(Exception):
+class NoAnswerError(Exception):
     """The server does not answer now, or not to us; it may later."""
 
 
@@ -34,7 +34,7 @@ def post(
     """Send ``question`` as a form; return only the beginning of an answer with a status other than 200.
 
     Raises:
-        UnavailableError: no whole answer within ``timeout_s``, or one that redirects or is compressed.
+        NoAnswerError: no whole answer within ``timeout_s``, or one that redirects or is compressed.
     """
     place = urlsplit(url)
     kind = HTTPSConnection if place.scheme == "https" else HTTPConnection
@@ -42,13 +42,13 @@ def post(
     try:
         connection.connect()
     except (OSError, ValueError) as error:
-        raise UnavailableError(str(error) or type(error).__name__) from error
+        raise NoAnswerError(str(error) or type(error).__name__) from error
     # The connection's own timeout is for each piece, and a slow server may send any number of them.
     is_late = threading.Event()
     timer = threading.Timer(timeout_s, _end, (connection.sock, is_late))
     timer.daemon = True
     timer.start()
-    late = UnavailableError(f"no whole answer within {timeout_s:g} s")
+    late = NoAnswerError(f"no whole answer within {timeout_s:g} s")
     try:
         form = {"Content-Type": "application/x-www-form-urlencoded", "Accept-Encoding": "identity"}
         connection.request("POST", place.path, urlencode(question).encode(), {**headers, **form})
@@ -56,7 +56,7 @@ def post(
             _check(response)
             body = response.read((most_bytes if response.status == 200 else _MOST_BYTES_OF_ERROR) + 1)
     except (OSError, HTTPException, ValueError) as error:
-        raise (late if is_late.is_set() else UnavailableError(str(error) or type(error).__name__)) from error
+        raise (late if is_late.is_set() else NoAnswerError(str(error) or type(error).__name__)) from error
     finally:
         timer.cancel()
         connection.close()
@@ -74,7 +74,7 @@ def _end(connected: socket, is_late: threading.Event) -> None:
 def _check(response: HTTPResponse) -> None:
     if 300 <= response.status < 400:
         place = response.getheader("Location", "no place")[:200]
-        raise UnavailableError(f"HTTP {response.status}: it redirects to {place!r}; redirects are not followed")
+        raise NoAnswerError(f"HTTP {response.status}: it redirects to {place!r}; redirects are not followed")
     encoding = response.getheader("Content-Encoding", "identity")
     if encoding.lower() != "identity":
-        raise UnavailableError(f"it answers with Content-Encoding {encoding[:50]!r}, which was not asked for")
+        raise NoAnswerError(f"it answers with Content-Encoding {encoding[:50]!r}, which was not asked for")

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from jobsight_server.measurements.posting import UnavailableError, post
+from jobsight_server.measurements.posting import NoAnswerError, post
 from jobsight_server.settings.measurements import MeasurementSource
 from jobsight_server.storage.sample_columns import Floats
 
@@ -66,7 +66,7 @@ def scraped(source: MeasurementSource, selector: str, since: float, until: float
     """Return the scraped values of all series that match ``selector``, queried in pieces of six hours.
 
     Raises:
-        UnavailableError, QueryError
+        NoAnswerError, QueryError
     """
     found: dict[tuple[tuple[str, str], ...], list[MetricSeries]] = {}
     begin, values = since, 0
@@ -86,7 +86,7 @@ def evaluated(source: MeasurementSource, expression: str, since: float, until: f
     """Return the values of an expression, ``source.step_s`` apart or, over a long life, further.
 
     Raises:
-        UnavailableError, QueryError
+        NoAnswerError, QueryError
     """
     step_s = max(source.step_s, (until - since) / _MOST_STEPS)
     question = {"query": expression, "start": f"{since:.3f}", "end": f"{until:.3f}", "step": f"{step_s:.3f}"}
@@ -108,12 +108,12 @@ def _ask(
             headers["Authorization"] = f"Bearer {source.token_file.read_text().strip()}"
         place = f"{source.url.rstrip('/')}/api/v1/{what}"
         answered = post(place, question, headers, source.timeout_s, _MOST_BYTES)
-    except (OSError, UnavailableError, ValueError) as error:
-        raise UnavailableError(f"{source.url}: {error}") from error
+    except (OSError, NoAnswerError, ValueError) as error:
+        raise NoAnswerError(f"{source.url}: {error}") from error
     if answered.status in (400, 422) and _OF_STORES not in answered.body:
         raise QueryError(f"{source.url} refuses a query ({_error_text(answered.body)}): {question['query']}")
     if answered.status != 200:
-        raise UnavailableError(f"{source.url}: HTTP {answered.status} ({_error_text(answered.body)})")
+        raise NoAnswerError(f"{source.url}: HTTP {answered.status} ({_error_text(answered.body)})")
     if not answered.is_whole:
         raise TooMuchError(f"{source.url} has more than {_MOST_BYTES >> 20} MiB for a query: {question['query']}")
     try:
@@ -122,11 +122,11 @@ def _ask(
             answer = _decode(answered.body)
             found = [_series(result, since, until) for result in answer.data.result if result.values]
     except (msgspec.DecodeError, ValueError) as error:
-        raise UnavailableError(f"{source.url} does not answer as Prometheus does: {error}") from error
+        raise NoAnswerError(f"{source.url} does not answer as Prometheus does: {error}") from error
     warnings = [text for text in answer.warnings or () if not text.startswith(_OF_QUERY)]
     if answer.is_partial or warnings:
         why = warnings[0][:200] if warnings else "isPartial"
-        raise UnavailableError(f"{source.url}: a part of its storage does not answer ({why})")
+        raise NoAnswerError(f"{source.url}: a part of its storage does not answer ({why})")
     for series in found:
         if (beyond := series.value[np.abs(series.value) > _LARGEST]).size:
             raise QueryError(f"{source.url} has a value of {beyond[0]:g} for a query: {question['query']}")

@@ -31,7 +31,7 @@ from jobsight_server.profiler.ready import (
     ready,
 )
 from jobsight_server.profiler.runs import EndedRun
-from jobsight_server.profiler.site_monitoring import Asked, SiteMonitoring
+from jobsight_server.profiler.site_monitoring import MeasuredRuns, SiteMonitoring
 from jobsight_server.profiler.totals import add_runs, count_marked, take_back_runs
 from jobsight_server.profiler.values import Measurement, Measurements
 from jobsight_server.storage.engine import of_runs, write_many
@@ -90,7 +90,7 @@ def profile_finished(
                     break
                 wanted = finished if own is None else [run for run in finished if own.has(run)]
                 runs = ready(connection, wanted, sampled_nodes, clock() - grace_s, monitoring, imported=own is not None)
-            asked = monitoring.ask(runs, stop) if monitoring else Asked(runs, {}, Counter())
+            asked = monitoring.ask(runs, stop) if monitoring else MeasuredRuns(runs, {}, Counter())
             with engine.connect().execution_options(reading=True) as connection:
                 profiled = profiles_of(connection, asked.runs, sampled_nodes, stop, config.fabric, asked.found)
             if profiled:

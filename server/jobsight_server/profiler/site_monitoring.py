@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jobsight_server.measurements.job_measurements import JobMeasurements, job_measurements
-from jobsight_server.measurements.posting import UnavailableError
+from jobsight_server.measurements.posting import NoAnswerError
 from jobsight_server.measurements.prometheus import MetricSeries
 from jobsight_server.profiler.profile import EventCounts
 from jobsight_server.profiler.runs import EndedRun, Readings
@@ -35,7 +35,7 @@ _AGAIN_S = 60.0  # pause after a server did not answer
 _AT_ONCE = 8
 
 
-class Asked(NamedTuple):
+class MeasuredRuns(NamedTuple):
     """The runs to profile, and their measurements by run; runs of other clusters have none."""
 
     runs: list[EndedRun]
@@ -59,14 +59,14 @@ class SiteMonitoring:
         sources = self._sources.get(run.cluster)
         return None if sources is None else run.end + max(one.delay_s for one in sources) <= self._clock()
 
-    def ask(self, runs: Sequence[EndedRun], stop: threading.Event | None = None) -> Asked:
+    def ask(self, runs: Sequence[EndedRun], stop: threading.Event | None = None) -> MeasuredRuns:
         """Query the measurements of the runs whose clusters have monitoring.
 
         A run whose server does not answer is left out until ``PATIENCE_S`` after its end, then profiled without.
         """
         concerned = [run for run in runs if run.cluster in self._sources]
         if not concerned:
-            return Asked(list(runs), {}, Counter())
+            return MeasuredRuns(list(runs), {}, Counter())
 
         def of(run: EndedRun) -> JobMeasurements | None:
             return None if stop and stop.is_set() else self._of(run)
@@ -85,7 +85,7 @@ class SiteMonitoring:
                 counts["measurements_refused", f"{run.cluster}: {quantity}"] += 1
                 self._say((run.cluster, quantity), reason)
         waiting = set(answers) - set(found) - given_up
-        return Asked([run for run in runs if run.id not in waiting], found, counts)
+        return MeasuredRuns([run for run in runs if run.id not in waiting], found, counts)
 
     def _of(self, run: EndedRun) -> JobMeasurements | None:
         """Return the measurements of its cluster's servers; None while one of them does not answer."""
@@ -95,7 +95,7 @@ class SiteMonitoring:
                 return None
             try:
                 answers.append(job_measurements(source, run.job_id, list(run.nodes), run.start, run.end))
-            except UnavailableError as error:
+            except NoAnswerError as error:
                 self._again[source.url] = self._clock() + _AGAIN_S
                 self._say(source.url, f"measurements of {source.cluster}: {error}; jobs wait, asked again in a minute")
                 return None

@@ -44,7 +44,7 @@ _Memory = list[tuple[float, float]]
 _Read = Callable[[Connection, int, str, float, float], _Memory]
 
 
-class Use(NamedTuple):
+class UseSoFar(NamedTuple):
     """``memory``: the largest sum over the run's nodes until ``until``, less their idle level, bytes per processor.
 
     ``idle_bytes`` is 0 where the run's own cgroups are read. ``growth`` of ``memory``, per second, over about the last
@@ -59,7 +59,7 @@ class Use(NamedTuple):
     growth: float | None = None
 
 
-_STORE = upsert(running_use, Use._fields)
+_STORE = upsert(running_use, UseSoFar._fields)
 
 
 def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Event | None = None) -> int:
@@ -67,7 +67,7 @@ def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Ev
     changed, now = 0, clock()
     with engine.connect().execution_options(reading=True) as connection:
         runs = _running(connection, now)
-        known = {row.run_id: Use(*row) for row in connection.execute(select(running_use))}
+        known = {row.run_id: UseSoFar(*row) for row in connection.execute(select(running_use))}
         sampled_nodes = SampledNodes(connection)
     for some in pieces(runs, _RUNS_AT_ONCE):
         if stop and stop.is_set():
@@ -98,10 +98,10 @@ def _running(connection: Connection, now: float) -> list[EndedRun]:
 
 
 def _use(
-    connection: Connection, run: EndedRun, known: Use | None, sampled_nodes: SampledNodes, histories: NodeHistories
-) -> Use:
+    connection: Connection, run: EndedRun, known: UseSoFar | None, sampled_nodes: SampledNodes, histories: NodeHistories
+) -> UseSoFar:
     found = {node: sampled_nodes.find(run.cluster, node) for node in run.nodes}
-    nothing = Use(run.id, run.start if known is None else known.until, None, None, None)
+    nothing = UseSoFar(run.id, run.start if known is None else known.until, None, None, None)
     if not found or run.asked <= 0:
         return nothing._replace(reason="the accounting log gives no nodes or no processors for it")
     if silent := [node for node, sampled in found.items() if sampled is None]:
@@ -111,7 +111,7 @@ def _use(
     starts = [at.start for at in lives]
     if all(has_cgroup(connection, node.id, run.job_id, start) for node, start in zip(nodes, starts, strict=True)):
         if known is None or known.idle_bytes != 0.0:  # until now, from its nodes' readings
-            known = Use(run.id, run.start, None, 0.0, None)
+            known = UseSoFar(run.id, run.start, None, 0.0, None)
         return _go_on(connection, run, known, nodes, starts, read_job_memory)
     near = {
         node: neighbours(run, histories.get((run.cluster, node)), run.start - FRESH_S, run.end) for node in run.nodes
@@ -127,7 +127,7 @@ def _use(
             if level is None:
                 return nothing._replace(reason=f"the idle level of {name} is not known")
             idle += level.bytes
-        use = Use(run.id, run.start, None, idle, None)
+        use = UseSoFar(run.id, run.start, None, idle, None)
     return _go_on(connection, run, use, nodes, starts, _of_node)
 
 
@@ -139,11 +139,11 @@ def _lives(connection: Connection, run: EndedRun, nodes: Sequence[SampledNode]) 
 def _go_on(
     connection: Connection,
     run: EndedRun,
-    use: Use,
+    use: UseSoFar,
     nodes: Sequence[SampledNode],
     starts: Sequence[float],
     read: _Read,
-) -> Use:
+) -> UseSoFar:
     """Return the use including the readings since ``use.until``."""
     assert use.idle_bytes is not None
     memory, until = use.memory, use.until

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobsight_server.adjust.plan import Known, is_chosen, planned, planned_running, share_of
+from jobsight_server.adjust.plan import KnownNeed, is_chosen, planned, planned_running, share_of
 from jobsight_server.adjust.present import Amount, PresentJob
 from jobsight_server.adjust.trial import Trial
 from jobsight_server.settings.tables import AdjustLimits
@@ -21,7 +21,7 @@ def waiting(has: int = 16 * GIB, times: int = 1, start: float | None = None) -> 
     return PresentJob("7", "ann", 0.0, start, {"memory": memory, "runtime": Amount("TimeLimit", 3600, 1, 60)})
 
 
-def gets(known: Known, has: int = 16 * GIB, times: int = 1, **limits: float) -> int | None:
+def gets(known: KnownNeed, has: int = 16 * GIB, times: int = 1, **limits: float) -> int | None:
     """The whole job's new value; None if unchanged."""
     change = planned(waiting(has, times), "memory", known, AdjustLimits("alpha", **limits))
     return None if change is None else change.new * times
@@ -30,20 +30,20 @@ def gets(known: Known, has: int = 16 * GIB, times: int = 1, **limits: float) -> 
 @pytest.mark.parametrize(
     ("known", "limits", "expected"),
     [
-        (Known(16 * GIB, 4 * GIB), {}, 4 * GIB),
-        (Known(16 * GIB, None), {}, None),
-        (Known(16 * GIB, 15 * GIB), {}, None),
-        (Known(16 * GIB, 15 * GIB), {"least_change": 0.01}, 15 * GIB),
-        (Known(16 * GIB, 1 * GIB), {"keep_share": 0.5}, 8 * GIB),
-        (Known(16 * GIB, 64 * GIB), {}, None),
-        (Known(16 * GIB, 64 * GIB), {"raise_to": 2.0}, 32 * GIB),
-        (Known(64 * GIB, 40 * GIB), {}, 40 * GIB),
-        (Known(64 * GIB, None), {}, 64 * GIB),
-        (Known(64 * GIB, 20 * GIB, failed=16 * GIB), {"least_change": 0.5}, 20 * GIB),
-        (Known(64 * GIB, 20 * GIB, failed=15 * GIB), {"least_change": 0.5}, None),
+        (KnownNeed(16 * GIB, 4 * GIB), {}, 4 * GIB),
+        (KnownNeed(16 * GIB, None), {}, None),
+        (KnownNeed(16 * GIB, 15 * GIB), {}, None),
+        (KnownNeed(16 * GIB, 15 * GIB), {"least_change": 0.01}, 15 * GIB),
+        (KnownNeed(16 * GIB, 1 * GIB), {"keep_share": 0.5}, 8 * GIB),
+        (KnownNeed(16 * GIB, 64 * GIB), {}, None),
+        (KnownNeed(16 * GIB, 64 * GIB), {"raise_to": 2.0}, 32 * GIB),
+        (KnownNeed(64 * GIB, 40 * GIB), {}, 40 * GIB),
+        (KnownNeed(64 * GIB, None), {}, 64 * GIB),
+        (KnownNeed(64 * GIB, 20 * GIB, failed=16 * GIB), {"least_change": 0.5}, 20 * GIB),
+        (KnownNeed(64 * GIB, 20 * GIB, failed=15 * GIB), {"least_change": 0.5}, None),
     ],
 )
-def test_what_a_job_with_16_gib_gets(known: Known, limits: dict[str, float], expected: int | None) -> None:
+def test_what_a_job_with_16_gib_gets(known: KnownNeed, limits: dict[str, float], expected: int | None) -> None:
     assert gets(known, **limits) == expected
 
 
@@ -51,13 +51,13 @@ amounts = st.integers(1, 2**16).map(lambda mib: float(mib * MIB))
 
 
 @given(
-    known=st.builds(Known, amounts, st.none() | amounts, st.just(0.0) | amounts),
+    known=st.builds(KnownNeed, amounts, st.none() | amounts, st.just(0.0) | amounts),
     has=st.integers(64, 2**16).map(lambda mib: mib * MIB),
     times=st.integers(1, 64),
     raise_to=st.floats(1, 4),
     keep=st.floats(0, 1),
 )
-def test_limits_hold_for_every_job(known: Known, has: int, times: int, raise_to: float, keep: float) -> None:
+def test_limits_hold_for_every_job(known: KnownNeed, has: int, times: int, raise_to: float, keep: float) -> None:
     job = waiting(has, times)
     limits = AdjustLimits("alpha", raise_to=raise_to, keep_share=keep)
     change = planned(job, "memory", known, limits)
@@ -77,7 +77,7 @@ def test_limits_hold_for_every_job(known: Known, has: int, times: int, raise_to:
 def test_more_time_for_a_job_that_runs_out_of_it() -> None:
     def longer(attempts: tuple[float, ...], left_s: float, **limits: float) -> int | None:
         job, now = waiting(start=1000.0), 1000.0 + 3600 - left_s
-        change = planned_running(job, Known(3600.0, None, attempts=attempts), now, AdjustLimits("alpha", **limits))
+        change = planned_running(job, KnownNeed(3600.0, None, attempts=attempts), now, AdjustLimits("alpha", **limits))
         return None if change is None else change.new
 
     assert longer((1800.0, 5400.0), 300.0, running_within_s=600.0, raise_to=4.0) == 5400

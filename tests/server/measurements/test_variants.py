@@ -23,7 +23,7 @@ from tests.make import not_none
 
 from jobsight_server.measurements import prometheus
 from jobsight_server.measurements.job_measurements import JobMeasurements, job_measurements
-from jobsight_server.measurements.posting import UnavailableError
+from jobsight_server.measurements.posting import NoAnswerError
 from jobsight_server.profiler.gpus import gpus_of
 from jobsight_server.profiler.site_monitoring import cgroup_of, readings_of_node, traffic_of
 from jobsight_server.settings.measurements import MeasurementSource
@@ -581,10 +581,10 @@ def test_a_partial_answer_is_waited_for(engine: Engine) -> None:
     add_job(engine, "jobstats", Exporter({"instance": "n1:9306"}), memory)
     of_thanos = {"warnings": ["receive series from Addr: store-1: rpc error: code = Unavailable"]}
     for engine.extra in (of_thanos, {"isPartial": True}):
-        with pytest.raises(UnavailableError, match="a part of its storage does not answer"):
+        with pytest.raises(NoAnswerError, match="a part of its storage does not answer"):
             measured(engine, "jobstats")
     engine.extra = {"warnings": ["PromQL warning: encountered a mix of histograms and floats"]}
     check_job(measured(engine, "jobstats"), memory)
     engine.extra, engine.status = {"error": "expanding series: rpc error: code = Unavailable"}, 422
-    with pytest.raises(UnavailableError, match="rpc error"):
+    with pytest.raises(NoAnswerError, match="rpc error"):
         measured(engine, "jobstats")

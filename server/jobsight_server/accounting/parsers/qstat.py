@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from jobsight_server.accounting.parsers.pbs import is_array, is_job_id, run_of
-from jobsight_server.accounting.runs import AccountingError, JobEvent, Listed
+from jobsight_server.accounting.runs import AccountingError, JobEvent, ListedJob
 
 TimeOf = Callable[[str, str], float]
 """Reads a time in a scheduler's form, given its name and its text."""
@@ -19,7 +19,7 @@ class Qstat(NamedTuple):
     attributes: Callable[[bytes], Iterator[tuple[str, dict[str, str]]]]
     time_of: TimeOf
 
-    def entries(self, output: bytes) -> Iterator[Listed]:
+    def entries(self, output: bytes) -> Iterator[ListedJob]:
         """Return the jobs of the list; raise as ``attributes`` does."""
         return (listed(job_id, found, self.time_of) for job_id, found in self.attributes(output))
 
@@ -33,7 +33,7 @@ _NAMES |= {name: name for name in ("queue", "comment", "x")}
 _TIMES = ("ctime", "qtime", "etime")
 
 
-def listed(job_id: str, attributes: Mapping[str, str], time_of: TimeOf) -> Listed:
+def listed(job_id: str, attributes: Mapping[str, str], time_of: TimeOf) -> ListedJob:
     """Return one job of the list.
 
     Arrays have no run of their own: their tasks are known when they start.
@@ -43,15 +43,15 @@ def listed(job_id: str, attributes: Mapping[str, str], time_of: TimeOf) -> Liste
         if not is_job_id(job_id):
             raise AccountingError("not a job id", job_id)
         if state not in WAITS or is_array(job_id):
-            return Listed("" if state in _OVER else job_id)
+            return ListedJob("" if state in _OVER else job_id)
         run = run_of("Q", _fields(attributes, time_of), lambda *_: None)
         submitted = run.queued or run.created
         if submitted is None:
             raise AccountingError("qtime and ctime are missing")
-        return Listed(job_id, JobEvent("Q", job_id, submitted, run, utc_s=submitted))
+        return ListedJob(job_id, JobEvent("Q", job_id, submitted, run, utc_s=submitted))
     except AccountingError as error:
         error.job_id = job_id
-        return Listed(job_id, None, error, repr(dict(attributes)).encode())
+        return ListedJob(job_id, None, error, repr(dict(attributes)).encode())
 
 
 def _fields(attributes: Mapping[str, str], time_of: TimeOf) -> dict[str, str]:

@@ -24,14 +24,14 @@ from jobsight_server.storage.schema.metadata import index_where, keys, metadata,
 # the order in which values were learned: that of the run is in the row of its run time, and is 0 in the other rows of
 # release 0.4; a value whose samples arrived late has a later one.
 # ``forecast``, ``bound`` and ``probability``: as of the run's submission, and ``attempts``, JSON, the recommended
-# request and those after it if it was too little; NULL if that was the bound, which was enough, and in rows of release
-# 0.2. ``start_*``: the forecast as of the run's start; NULL in rows of release 0.2. Of memory ``value`` is the peak and
-# ``mean`` the time average; ``idle_age_s``: time between the run's life and the reading of its nodes' idle level;
-# ``cache`` is the largest page cache of its cgroups and ``charged_peak`` the largest charge to them. ``shown_only``:
-# the value is shown and was not learned. ``lower_bound``: the job used more, or would have: it ran out of it, was cut
-# short, or was measured in part; never learned. Of bandwidth ``fabric`` is the network that ``value`` is of, and
-# ``fabrics`` the value of each, JSON. For memory, ``quantity`` is resident, virtual, with_cache, or node (its nodes',
-# above their idle level).
+# request and those after it, unless it was enough for a learned value; NULL if that leaves the bound, and in rows of
+# release 0.2. ``start_*``: the forecast as of the run's start; NULL in rows of release 0.2. Of memory ``value`` is the
+# peak and ``mean`` the time average; ``idle_age_s``: time between the run's life and the reading of its nodes' idle
+# level; ``cache`` is the largest page cache of its cgroups and ``charged_peak`` the largest charge to them.
+# ``shown_only``: the value is shown and was not learned. ``lower_bound``: the job used more, or would have: it ran out
+# of it, was cut short, or was measured in part; never learned. Of bandwidth ``fabric`` is the network that ``value`` is
+# of, and ``fabrics`` the value of each, JSON. For memory, ``quantity`` is resident, virtual, with_cache, or node (its
+# nodes', above their idle level).
 _APPORTIONED = "attribution = 'apportioned' AND value IS NOT NULL"
 profiles = Table(
     "profiles",

@@ -85,7 +85,7 @@ class MatchingRounds:
             return self.run()
         except (SQLAlchemyError, FencedError):
             raise  # Periodic handles an outage of the database
-        except Exception:
+        except Exception:  # a fault of a solver or of ours must not end this thread, which runs every later round
             log.exception("a round of matching failed; its jobs stay queued")
             self._last_round = self._clock()
             with self._engine.begin() as connection:

@@ -42,7 +42,7 @@ class Seen:
 
 def begin_storing(
     connection: Connection, catalogue: Catalogue, problem: Problem, found: Sequence[Match], seen: Seen
-) -> tuple[Change, list[Match]]:
+) -> tuple[StateChange, list[Match]]:
     """Start a change, with a number for each match; return those of ``found`` that fit the committed state.
 
     A match on a resource that changed since, or under other definitions, has to be made again.
@@ -84,7 +84,7 @@ def until_of(job: MatchJob, hold_s: float, now: float) -> float:
     return now + min(hold_s if job.duration_s is None else job.duration_s, LONGEST_HOLD_S)
 
 
-def match_row(job: MatchJob, document: str, change: Change, number: int) -> dict[str, Any]:
+def match_row(job: MatchJob, document: str, change: StateChange, number: int) -> dict[str, Any]:
     """Return the columns of a new match that come from its job."""
     return {
         "id": number,
@@ -107,17 +107,17 @@ RETURNING version, next_match
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StateChange:
     """``version`` marks the rows that change; new matches are numbered from ``first_match``."""
 
     version: int
     first_match: int
 
 
-def begin_change(connection: Connection, matches: int = 0) -> Change:
+def begin_change(connection: Connection, matches: int = 0) -> StateChange:
     """Start a change within the caller's transaction, for which all others wait; reserve ``matches`` numbers."""
     found = connection.exec_driver_sql(driver_sql(connection, _BEGIN), (matches, matches)).one()
-    return Change(found[0], found[1] - matches)
+    return StateChange(found[0], found[1] - matches)
 
 
 def mark_removal(connection: Connection) -> None:

@@ -38,7 +38,7 @@ class PromiseClass(Record):
     observed: Share | None
 
 
-class Calibration:
+class PromiseCalibration:
     """The correction of predicted probabilities of failure on one cluster, and the counts by class."""
 
     def __init__(self) -> None:
@@ -81,13 +81,13 @@ class Calibration:
         return found
 
 
-def read_calibration(connection: Connection, cluster: str) -> Calibration:
+def read_calibration(connection: Connection, cluster: str) -> PromiseCalibration:
     """Read the calibration of a cluster; a new one before its first offer."""
     stored = connection.scalar(select(plans.c.calibration).where(plans.c.cluster == cluster))
-    return Calibration.from_text(stored or "")
+    return PromiseCalibration.from_text(stored or "")
 
 
-def write_calibration(connection: Connection, cluster: str, calibration: Calibration) -> None:
+def write_calibration(connection: Connection, cluster: str, calibration: PromiseCalibration) -> None:
     """Store the calibration; the caller has locked the plan."""
     row = {"cluster": cluster, "calibration": calibration.to_text()}
     connection.execute(_WRITE, row)

@@ -11,7 +11,7 @@ from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.forecasts.request import question_of_text
 from jobsight_server.storage.clusters import stored_clusters
 from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.systems.offers.calibration import Calibration, PromiseClass, read_calibration
+from jobsight_server.systems.offers.calibration import PromiseCalibration, PromiseClass, read_calibration
 from jobsight_server.systems.offers.settings import OffersSettings
 from jobsight_server.systems.offers.standing_plan import HOUR_S, PlaceSeller, StandingPlan
 from jobsight_server.systems.offers.stored import OUTCOMES, REJECTIONS, OfferState, cluster_nodes, places_of, read_offer
@@ -119,7 +119,7 @@ def plan_of(connection: Connection, seller: PlaceSeller, cluster: str | None, no
     nodes, nodes_from = (0, "agents") if cluster is None else cluster_nodes(connection, seller.config, cluster)
     rows: list[Row[Any]] = []
     listed: list[Offer] = []
-    calibration = Calibration() if cluster is None else read_calibration(connection, cluster)
+    calibration = PromiseCalibration() if cluster is None else read_calibration(connection, cluster)
     if cluster is not None and nodes:
         with seller.plans.lock:
             standing = seller.plans.of(connection, cluster, nodes, now)

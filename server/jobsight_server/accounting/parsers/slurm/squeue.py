@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from jobsight_server.accounting.parsers.slurm.job import event_of
 from jobsight_server.accounting.parsers.slurm.steps import Row
-from jobsight_server.accounting.runs import AccountingError, Listed
+from jobsight_server.accounting.runs import AccountingError, ListedJob
 from jobsight_server.accounting.text import text_of
 
 _COLUMNS: Mapping[str, tuple[int, str]] = {
@@ -55,7 +55,7 @@ def sacct_row(row: Mapping[str, str]) -> Row:
     return {**found, **ranges, "AllocTRES": found["ReqTRES"], "Start": "", "End": ""}
 
 
-def listed(values: list[bytes]) -> Listed:
+def listed(values: list[bytes]) -> ListedJob:
     """Return one job of the list, with an event only if it waits."""
     row = row_of(values)
     job_id, state = row["JobID"], row["State"].upper()
@@ -63,6 +63,6 @@ def listed(values: list[bytes]) -> Listed:
         event = event_of([sacct_row(row)]) if state == "PENDING" else None
     except AccountingError as error:
         error.job_id = job_id
-        return Listed(job_id, None, error, b" ".join(value.strip() for value in values))
+        return ListedJob(job_id, None, error, b" ".join(value.strip() for value in values))
     # squeue lists ended jobs for some minutes more.
-    return Listed("" if state == "CANCELLED" else job_id, event)
+    return ListedJob("" if state == "CANCELLED" else job_id, event)
