@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, select
 from tests import make
 from tests.make import output_of
 
@@ -77,6 +77,17 @@ def test_the_sites_own_clusters_and_words_for_people(tmp_path: Path, capsys: pyt
     assert "clusters of 32, 32 processors with uplinks of 1000, 100 Mb/s" in " ".join(shown.split())
     assert "jobs of 5 Mb/s per processor communicate for half of their time" in " ".join(shown.split())
     assert max(map(len, shown.splitlines())) <= 80
+    engine = open_engine(f"sqlite:///{database}")
+    with engine.begin() as connection:  # the size of a node with an agent is known
+        make.node(connection, "n1", cluster="north", cpus=64)
+        runs = connection.execute(
+            select(schema.jobs.c.id, schema.jobs.c.processors).where(schema.jobs.c.cluster == "north")
+        )
+        held = [{"run_id": run, "node": "n1", "processors": processors} for run, processors in runs]
+        connection.execute(insert(schema.job_nodes), held)
+    engine.dispose()
+    found = make.json_of(main, capsys, "simulate", f"sqlite:///{database}", "--clusters", "own")
+    assert found["clusters"] == [64, 32], "as on the page of waiting times"
 
 
 def test_jobs_that_were_not_measured_are_known_as_such(tmp_path: Path) -> None:
