@@ -40,7 +40,8 @@ def site_trace(connection: Connection, part: Part) -> Trace:
     )  # fmt: skip
     query = select(*columns).where(*ended(part)).order_by(SUBMITTED, jobs.c.id).execution_options(yield_per=_AT_ONCE)
     numbers: dict[str, dict[tuple[str, str], int]] = {}
-    clusters = {name: number for number, name in enumerate(clusters_of(connection, part), 1)}
+    names = select(jobs.c.cluster).where(*ended(part)).distinct().order_by(jobs.c.cluster)
+    clusters = {name: number for number, name in enumerate(connection.scalars(names), 1)}
     cells = array("d")
     for job, row in enumerate(connection.execute(query), 1):
         fields = _fields(row, numbers) | {"job": job, "partition": clusters[row.cluster]}
@@ -63,12 +64,6 @@ def site_trace(connection: Connection, part: Part) -> Trace:
 def ended(part: Part) -> tuple[Any, ...]:
     """Select the runs of this part that can be simulated."""
     return (*part.conditions, jobs.c.state == "ended", jobs.c.end > jobs.c.start, jobs.c.processors > 0)
-
-
-def clusters_of(connection: Connection, part: Part) -> list[str]:
-    """Return the clusters of these runs, sorted."""
-    query = select(jobs.c.cluster).where(*ended(part)).distinct().order_by(jobs.c.cluster)
-    return list(connection.scalars(query))
 
 
 class AssumedSize(NamedTuple):
