@@ -27,18 +27,18 @@ from jobsight_server.web.kit.units import count, hours, many, percent, size
 
 BEGIN = 1_700_006_400  # 2023-11-15
 SCRIPT = "<script>alert(1)</script>"
-JOB = {"number": 0, "user": "ann", "name": "mesh", "gb": 2, "asked": "Resource_List.mem=8gb ", "exit": 0}
+JOB = {"number": 0, "user": "ann", "name": "mesh", "gb": 2, "asked": "Resource_List.mem=8gb "}
 
 
 def record(**changes: Any) -> str:
-    """A job of two processors that began ``number`` thirds of an hour after the first."""
+    """A job of two processors, ``number`` thirds of an hour after the first; with more than 10 GB it fails."""
     of = JOB | changes
     begin = BEGIN + 1200 * of["number"]
     line = RECORD.format(
         at=time.strftime("%m/%d/%Y %H:%M:%S", time.gmtime(begin + 1200)),
         number=of["number"], user=of["user"], name=of["name"], begin=begin, end=begin + 1200,
     )  # fmt: skip
-    line = line.replace("session=1 ", "owner=u@login session=1 ").replace("status=0", f"status={of['exit']}")
+    line = line.replace("session=1 ", "owner=u@login session=1 ").replace("status=0", f"status={int(of['gb'] > 10)}")
     return line.replace("mem=900000kb", f"mem={of['gb'] * 2**20:.0f}kb").replace("Resource_List.mem=8gb ", of["asked"])
 
 
@@ -46,14 +46,7 @@ def record(**changes: Any) -> str:
 def log(tmp_path: Path) -> Path:
     """Seven users: jobs of eve outgrow their requests, fay requests nothing, gus has few; and a damaged line."""
     lines = [
-        record(
-            number=20 * number + place,
-            user=user,
-            name=name,
-            gb=gb + number % 3 * 0.01,
-            asked=asked,
-            exit=int(gb > 10),
-        )
+        record(number=20 * number + place, user=user, name=name, gb=gb + number % 3 * 0.01, asked=asked)
         for number in range(14)
         for place, (user, name, gb, asked) in enumerate(
             [
