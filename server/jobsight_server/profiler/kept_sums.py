@@ -144,7 +144,8 @@ def as_date(day: int) -> date:
 class KeptSums:
     """One table: sums of ``columns``, for days and for the longer ``period``; ``period_of`` gives a day's.
 
-    ``is_used_by``: columns; one of them is above or below 0 in any row that still counts jobs.
+    ``is_used_by``: columns; one of them is above or below 0 in any row that still counts jobs. ``by_week``: the metric
+    and level that have sums of weeks too.
     """
 
     table: str
@@ -154,6 +155,7 @@ class KeptSums:
     period: str
     period_of: Callable[[int], int]
     is_used_by: Sequence[str]
+    by_week: tuple[str, str] | None = None
 
     def add(
         self,
@@ -166,7 +168,7 @@ class KeptSums:
         for (metric, day, name), total in sums.items():
             of = levels_of(name)
             for level in self.levels:
-                for period, first_day in (("day", day), (self.period, self.period_of(day))):
+                for period, first_day in (("day", day), *self._longer(metric, level, day)):
                     into = added.setdefault((metric, level, period, first_day, ids[of[level]]), [0] * len(total))
                     into[:] = [a + b for a, b in zip(into, total, strict=True)]
         insert = (
@@ -176,25 +178,30 @@ class KeptSums:
         write_many(connection, insert, [(*key, *total) for key, total in added.items()])
 
     def take_back(self, connection: Connection, day: int) -> None:
-        """Remove the day's rows, and their sums from the longer period's."""
+        """Remove the day's rows, and their sums from the longer periods'."""
         minus = text(
             f"INSERT INTO {self.table} (metric, level, period, first_day, group_id, {', '.join(self.columns)}) "
-            f"SELECT metric, level, '{self.period}', :longer, group_id, "
+            "SELECT metric, level, :period, :longer, group_id, "
             f"{', '.join(f'-{name}' for name in self.columns)} FROM {self.table} "
             f"WHERE metric = :metric AND level = :level AND period = 'day' AND first_day = :day {self._on_conflict}"
         )
+        rows_of_day = text(f"DELETE FROM {self.table} WHERE {_OF_KEY} AND period = 'day' AND first_day = :day")
         for key in self._keys(day):
-            connection.execute(minus, {**key, "longer": self.period_of(day)})
-            connection.execute(
-                text(f"DELETE FROM {self.table} WHERE {_OF_KEY} AND period = 'day' AND first_day = :day"), key
-            )
+            for period, longer in self._longer(key["metric"], key["level"], day):
+                connection.execute(minus, {**key, "period": period, "longer": longer})
+            connection.execute(rows_of_day, key)
 
     def forget_empty(self, connection: Connection, day: int) -> None:
-        """Remove the rows of the day's longer period that count no jobs."""
+        """Remove the rows of the day's longer periods that count no jobs."""
         empty = " AND ".join(f"{name} = 0" for name in self.is_used_by)
         query = f"DELETE FROM {self.table} WHERE {_OF_KEY} AND period = :period AND first_day = :day AND {empty}"
-        for key in self._keys(self.period_of(day)):
-            connection.execute(text(query), {**key, "period": self.period})
+        for key in self._keys(day):
+            for period, longer in self._longer(key["metric"], key["level"], day):
+                connection.execute(text(query), {**key, "period": period, "day": longer})
+
+    def _longer(self, metric: object, level: object, day: int) -> list[tuple[str, int]]:
+        weeks = [("week", week_of(day))] if (metric, level) == self.by_week else []
+        return [(self.period, self.period_of(day)), *weeks]
 
     @property
     def _on_conflict(self) -> str:

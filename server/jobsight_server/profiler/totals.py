@@ -73,6 +73,7 @@ AMOUNTS_KEPT = KeptSums(
     "month",
     month_of,
     ("jobs", "without_request", "without_use", "without_bound"),
+    ("memory", "user"),
 )
 KEPT = (AMOUNTS_KEPT, SCORES_KEPT)
 

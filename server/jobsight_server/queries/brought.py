@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from heapq import nsmallest
+from itertools import chain
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -16,7 +17,7 @@ from jobsight_server.profiler.kept_sums import as_date, week_of
 from jobsight_server.queries.changes import Adjustment, TrialReport, changed_runs, last_adjustments, trial_report
 from jobsight_server.queries.intervals import Freed, over_users_each
 from jobsight_server.queries.monday import mean_node
-from jobsight_server.queries.savings import stored_days, sums_as
+from jobsight_server.queries.savings import stored_days
 from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.event_counts import DAY_S, day_of
 from jobsight_server.storage.schema import adjustments, trial_jobs
@@ -28,10 +29,10 @@ LISTED = 15
 _CHANGED_BEFORE_DAYS = 30
 """How long before the first week a job of it may have been changed."""
 _COUNTED = ("jobs", "requested", "reserved", "request_held", "bound_held", "request_failures")
-# Week by week, and without names: a sum over all weeks would put as many rows in order at once.
-_OF_WEEK = (
-    f"SELECT group_id, {sums_as(_COUNTED)} FROM savings WHERE metric = 'memory' AND level = 'user' AND period = 'day' "
-    "AND first_day BETWEEN ? AND ? GROUP BY group_id HAVING sum(jobs) > 0"
+# Without names: they are looked up once, not for each week.
+_OF_WEEKS = (
+    f"SELECT first_day, group_id, {', '.join(_COUNTED)} FROM savings WHERE metric = 'memory' AND level = 'user' "
+    "AND period = 'week' AND first_day BETWEEN ? AND ? AND jobs > 0"
 )
 _USERS = "SELECT id, cluster, \"user\" FROM savings_groups WHERE application = '' AND queue = '' AND account = ''"
 _OF_CHANGES = ("freed", "lowered", "lowered_ran_out", "shortened", "shortened_ran_out")
@@ -169,11 +170,9 @@ def _read(connection: Connection, cluster: str | None, mondays: list[int], gib: 
     if not mondays:
         return [], np.zeros((len(_COLUMNS), 0, 0))
     first, last = mondays[0], mondays[-1] + 6
-    of_weeks = [
-        np.array(fetch(connection, _OF_WEEK, (monday, monday + 6)), np.float64).reshape(-1, 1 + len(_COUNTED))
-        for monday in mondays
-    ]
-    ids, jobs, requested, reserved, held, bound_held, ran_out = np.concatenate(of_weeks).T
+    numbers = chain.from_iterable(fetch(connection, _OF_WEEKS, (first, last)))
+    of_weeks = np.fromiter(numbers, np.float64).reshape(-1, 2 + len(_COUNTED)).T
+    days, ids, jobs, requested, reserved, held, bound_held, ran_out = of_weeks
     named = {group: user for group, place, user in fetch(connection, _USERS, ()) if cluster in (None, place)}
     groups, places = np.unique(ids, return_inverse=True)
     of_groups = [named.get(int(group)) for group in groups]  # None on another cluster
@@ -183,7 +182,7 @@ def _read(connection: Connection, cluster: str | None, mondays: list[int], gib: 
     number = {user: n for n, user in enumerate(dict.fromkeys(known))}
     sums = np.zeros((len(_COLUMNS), len(number), len(mondays)))
     users = np.array([-1 if user is None else number[user] for user in of_groups], np.intp)[places]
-    here, weeks = users >= 0, np.repeat(np.arange(len(mondays)), [len(of) for of in of_weeks])
+    here, weeks = users >= 0, (days.astype(np.intp) - first) // 7
     for column, amounts in enumerate((jobs, requested, reserved, held - bound_held, ran_out)):
         np.add.at(sums[column], (users[here], weeks[here]), amounts[here])  # a user may be on several clusters
     for run in runs:

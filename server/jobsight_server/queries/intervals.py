@@ -48,9 +48,10 @@ def over_users_each(amounts: ArrayLike, spans: Sequence[Sequence[int] | NDArray[
     totals = np.concatenate([totals, [totals[span].sum() for span in spans]])
     if users < FEWEST_USERS:
         return [Freed(users, float(total), None, None) for total in totals]
-    by_user = np.ascontiguousarray(each.T)
-    # One draw at a time: a product of two matrices wakes threads that cost more than it does.
-    sums = np.array([drawn @ by_user for drawn in _draws(users)])
+    sums, counts = np.zeros((_RESAMPLES, len(each))), each.any(axis=1)
+    by_user = np.ascontiguousarray(each[counts].T)
+    # Few draws at a time: a product of large matrices wakes threads that cost more than it does.
+    sums[:, counts] = np.concatenate([drawn @ by_user for drawn in np.split(_draws(users), _RESAMPLES // 4)])
     sums = np.column_stack([sums, *(sums[:, span].sum(axis=1) for span in spans)])
     lows, highs = np.quantile(sums, ((1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0), axis=0)
     return [Freed(users, *map(float, of)) for of in zip(totals, lows, highs, strict=True)]

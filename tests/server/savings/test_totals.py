@@ -73,7 +73,8 @@ def expected(engine: Engine) -> dict[tuple[Any, ...], dict[str, float]]:
         moment = datetime.fromtimestamp(row.end, UTC).date()
         application = {"fluid_1": "fluid", "fluid_2": "fluid", "fluid_7": "fluid"}.get(row.name, row.name)
         one = counted(row)
-        for period, first in (("day", moment), ("month", moment.replace(day=1))):
+        monday = moment - timedelta(days=moment.weekday())
+        for period, first in (("day", moment), ("month", moment.replace(day=1)), ("week", monday)):
             day = (first - datetime(1970, 1, 1, tzinfo=UTC).date()).days
             user, application, queue, account = row.user, application or "", row.queue or "", row.account or ""
             for level, names in (
@@ -84,6 +85,8 @@ def expected(engine: Engine) -> dict[tuple[Any, ...], dict[str, float]]:
                 ("account", ("", "", "", account)),
                 ("cluster", ("", "", "", "")),
             ):
+                if period == "week" and (row.metric, level) != ("memory", "user"):
+                    continue
                 sums = found[row.metric, level, period, day, row.cluster, *names]
                 for name, value in one.items():
                     sums[name] += value
