@@ -8,6 +8,8 @@ from __future__ import annotations
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from heapq import nlargest, nsmallest
+from operator import itemgetter
 from typing import Annotated, Any, NamedTuple, Self, TypeVar
 
 import msgspec
@@ -116,14 +118,12 @@ def page_of(
     """
     valued = [(value(row), row) for row in rows]
     total, end = len(valued), asked.page * asked.limit
-    known = sorted((each for each, _ in valued if each is not None), reverse=asked.descending)
+    known = [each for each, _ in valued if each is not None]
     if asked.after is None and end < len(known):  # no later value is put in order
-        edge, sign = known[end], asked.descending
+        edge, sign = (nlargest if asked.descending else nsmallest)(end + 1, known)[end], asked.descending
         valued = [of for of in valued if of[0] == edge or (of[0] is not None and (of[0] > edge) is sign)]
-    keyed = sorted(((each, tie(row), row) for each, row in valued), key=lambda each: each[1])
-    ordered = sorted(
-        (each for each in keyed if each[0] is not None), key=lambda each: each[0], reverse=asked.descending
-    )
+    keyed = sorted(((each, tie(row), row) for each, row in valued), key=itemgetter(1))
+    ordered = sorted((each for each in keyed if each[0] is not None), key=itemgetter(0), reverse=asked.descending)
     ordered += (each for each in keyed if each[0] is None)
     begin = (asked.page - 1) * asked.limit
     if asked.after is not None:

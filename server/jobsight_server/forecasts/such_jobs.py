@@ -20,6 +20,7 @@ from jobsight_server.forecasts.request import (
     ForecastJob,
     question_of_text,
 )
+from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.facts import facts_of
 from jobsight_server.storage.schema import jobs, outcomes, profiles
 
@@ -354,13 +355,13 @@ def last_runs(connection: Connection, cluster: str, user: str, application: str 
     of_user = {"cluster": cluster, "user": user}
     found = [_reported(row) for row in connection.execute(_LAST_REPORTS, of_user)]
     if application is None or found:
-        rows = connection.execute(_LAST_RUNS, of_user).all()
+        rows = fetch(connection, _LAST_RUNS, of_user)
     else:  # most of the time goes into reading the measurements of the others
         since, first = connection.execute(_EARLIEST, of_user).first() or (-1e18, 0)
         chosen = {"application": application, "since": since, "first": first}
-        rows = connection.execute(_OF_APPLICATION, of_user | chosen).all()
+        rows = fetch(connection, _OF_APPLICATION, of_user | chosen)
     for row in rows:
         facts = facts_of(row[_FACTS]) if row[_FACTS] else ()
-        found += [SuchJob._make((*row[:_FACTS], facts, *row[_FACTS + 1 :]))]
+        found.append(SuchJob._make((*row[:_FACTS], facts, *row[_FACTS + 1 :])))
     last = sorted(found, key=lambda run: run.end or 0.0, reverse=True)[:LOOKED_AT]
     return last if application is None else of_application(last, application)

@@ -23,7 +23,7 @@ from jobsight_server.queries.node_states import NodeName, node_loads
 from jobsight_server.queries.savings import Days, stored_days, sums_of_all, widened, within
 from jobsight_server.storage.engine import fetch, fetch_by_keys
 from jobsight_server.storage.event_counts import DAY_S, day_of
-from jobsight_server.storage.schema import job_nodes, jobs, nodes
+from jobsight_server.storage.schema import job_nodes, jobs
 
 SORTS = ("processor_hours", "jobs", "application")
 LISTED = 10
@@ -191,8 +191,7 @@ def network_use(
     place = itemgetter({"application": 2, "jobs": 3, "processor_hours": 4}[asked.sort])
     position, shown = page_of(wanted, asked, place, lambda row: row[:3], ("application",))
     measured = _measured(connection, days, [row[:3] for row in shown])
-    found = [_use(row, measured[row[:3]], uplink_bps) for row in shown]
-    return NetworkUseList(*position, days.first, found)
+    return NetworkUseList(*position, days.first, [_use(row, measured[row[:3]], uplink_bps) for row in shown])
 
 
 def _use(counted: _Counted, of: Sequence[Job], uplink_bps: float | None) -> NetworkUse:
@@ -228,10 +227,8 @@ def _use(counted: _Counted, of: Sequence[Job], uplink_bps: float | None) -> Netw
 
 def network(connection: Connection, now: float, retention_s: float, use: NetworkUseList) -> Network:
     """Return the links now, and the page ``use`` of applications; readings are kept for ``retention_s``."""
-    links = {
-        row.id: (speeds_of_links(row.interfaces), row.cluster, row.name)
-        for row in connection.execute(select(nodes.c.id, nodes.c.cluster, nodes.c.name, nodes.c.interfaces))
-    }
+    rows = fetch(connection, "SELECT id, interfaces, cluster, name FROM nodes ORDER BY id", ())
+    links = {number: (speeds_of_links(interfaces), *name) for number, interfaces, *name in rows}
     since = now - retention_s - SPAN_DAYS * DAY_S
     hours = _full_hours(connection, since, {number: _carried(speeds) for number, (speeds, *_) in links.items()})
     loads, found, without = node_loads(connection, now), [], 0
@@ -341,7 +338,7 @@ def _measured(connection: Connection, days: Days, names: Sequence[_Name]) -> dic
         cluster, user, application = name
         last = select(jobs.c.id, jobs.c.processors).where(*ended_of(cluster, user, days))
         last = last.where(jobs.c.application == (application or None)).order_by(jobs.c.end.desc(), jobs.c.id.desc())
-        for run_id, processors in connection.execute(last.limit(READ)):
+        for run_id, processors in fetch(connection, last.limit(READ), {}):
             runs[run_id] = name, processors
     links = {row[:2]: row[2] for row in fetch(connection, "SELECT cluster, name, interfaces FROM nodes", ())}
     keys = [(run_id,) for run_id in runs]

@@ -177,7 +177,7 @@ def _foreseen(
     query = query.outerjoin(running_use, running_use.c.run_id == jobs.c.id).where(jobs.c.state == "running")
     if run_id is not None:
         query = query.where(jobs.c.id == run_id)
-    for row in connection.execute(query):
+    for row in connection.execute(query).all():
         elapsed_s = max(0.0, now - row.start)
         limit_s = row.requested_walltime_s or None
         known = outlooks.get((row.id, "runtime"))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import sqrt
+from operator import attrgetter, itemgetter
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -247,13 +248,9 @@ def trust(
         if not asked.search or asked.search.lower() in group.name.lower()
     ]
     breaks = _breaks(connection, request, groups)
-    position, shown = page_of(
-        groups,
-        asked,
-        lambda group: _value(group, breaks.get((group.group_id, group.metric)), asked),
-        lambda group: (group.name, group.cluster, group.metric),
-        ("name", "metric"),
-    )
+    valued, place = zip(_values(groups, breaks, asked), groups, strict=True), attrgetter("name", "cluster", "metric")
+    position, ordered = page_of(valued, asked, itemgetter(0), lambda each: place(each[1]), ("name", "metric"))
+    shown = [group for _, group in ordered]
     weeks = scores_of_each(
         connection, request.by, "week", [(group.group_id, group.metric) for group in shown], first, last
     )
@@ -300,19 +297,21 @@ def _breaks(
     return found
 
 
-def _value(group: GroupScores, broken: Break | None, asked: Asked) -> Any:
-    """Return the group's sort key; for ``break`` the size of the fall, then the lowest accuracy of enough jobs."""
+def _values(groups: Sequence[GroupScores], breaks: Mapping[tuple[int, str], Break], asked: Asked) -> list[Any]:
+    """Return the groups' sort keys; for ``break`` the size of the fall, then the lowest accuracy of enough jobs."""
     if asked.sort in ("name", "metric", "jobs"):
-        return getattr(group, asked.sort)
+        return [getattr(of, asked.sort) for of in groups]
     if asked.sort in ("held", "within20"):
-        part, of = (group.held, group.bounds) if asked.sort == "held" else (group.within20, group.jobs)
-        return part / of if of else None
-    accuracy = group.accuracy / group.jobs / PARTS
+        pairs = ((of.held, of.bounds) if asked.sort == "held" else (of.within20, of.jobs) for of in groups)
+        return [part / whole if whole else None for part, whole in pairs]
     if asked.sort == "accuracy":
-        return accuracy
-    if broken is not None:
-        return 4.0 + broken.before - broken.since  # beyond all others
-    return (-1.0 if asked.descending else 1.0) * (accuracy + 2.0 * (group.jobs < FEWEST_JOBS))
+        return [of.accuracy / of.jobs / PARTS for of in groups]
+    return [
+        4.0 + fall.before - fall.since  # beyond all others
+        if of.fell_by >= _FELL_LEAST and (fall := breaks.get((of.group_id, of.metric)))
+        else (-1.0 if asked.descending else 1.0) * (of.accuracy / of.jobs / PARTS + 2.0 * (of.jobs < FEWEST_JOBS))
+        for of in groups
+    ]
 
 
 def _row(group: GroupScores, broken: Break | None, weeks: Sequence[tuple[int, Scores]], promised: float) -> TrustRow:

@@ -151,12 +151,14 @@ def by_driver(connection: Connection, statement: str, values: Sequence[Any] = ()
     return cursor
 
 
-def fetch(connection: Connection, query: str, parameters: tuple[Any, ...]) -> list[Any]:
-    """Return all rows as tuples: SQLAlchemy's own cost as much as reading; ``?`` stands for a parameter."""
-    cursor = connection.exec_driver_sql(driver_sql(connection, query), parameters).cursor
+def fetch(connection: Connection, query: str | Executable, parameters: Any) -> list[Any]:
+    """Return all rows as tuples: SQLAlchemy's own cost as much as reading; in text ``?`` stands for a parameter."""
+    if isinstance(query, str):
+        cursor = connection.exec_driver_sql(driver_sql(connection, query), parameters).cursor
+    else:
+        cursor = connection.execute(query, parameters).cursor
     assert cursor is not None
-    rows: list[Any] = list(cursor.fetchall())
-    return rows
+    return list(cursor.fetchall())
 
 
 def fetch_by_keys(connection: Connection, query: str, keys: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
