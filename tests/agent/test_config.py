@@ -115,10 +115,5 @@ def test_any_value_is_used_or_refused(name: str, value: object) -> None:
     assert type(getattr(config, name)) is type(option.default)
 
 
-def test_defaults_keep_the_bounds() -> None:
-    for option in OPTIONS:
-        assert option.parse(option.default, "default") == option.default
-
-
 def test_a_file_of_0_2_may_set_the_options_that_are_gone(tmp_path: Path) -> None:
     assert load(tmp_path, 'compilers = ["gcc-12"]\nlibraries = []\nbatch = 7\n') == load(tmp_path, "batch = 7\n")

@@ -117,13 +117,6 @@ def test_an_impossible_plan_is_refused(nodes: int, clusters: int, interval_s: in
         SitePlan(nodes, clusters, END - length_s, END, interval_s)
 
 
-@pytest.mark.parametrize("nodes", [1, 2, 3, 5])
-def test_a_tiny_cluster_runs_jobs(nodes: int) -> None:
-    plan = SitePlan(nodes, 1, END - 86_400, END)
-    ((cluster, _, runs),) = _site(plan)
-    assert make_truth(cluster, runs)
-
-
 def test_a_log_is_never_written_over(tmp_path: Path) -> None:
     (tmp_path / "alpha").mkdir()
     (tmp_path / "alpha" / "20231113").write_text("here before\n")

@@ -22,9 +22,3 @@ def test_it_learns_probabilities_that_come_true() -> None:
     for low in (0.1, 0.3, 0.5, 0.7):
         inside = (given_ >= low) & (given_ < low + 0.2)
         assert came_[inside].mean() == pytest.approx(given_[inside].mean(), abs=0.06)
-
-
-def test_first_answers_rank_sensibly() -> None:
-    hit_probability = HitProbability()
-    assert hit_probability.probability([1.0] * 4) > 0.8
-    assert hit_probability.probability([0.1] * 4) < 0.1

@@ -26,12 +26,17 @@ NOW = 30 * DAY_S
 NODES, STEP_S = 4, 60.0
 
 
-@pytest.fixture(autouse=True)
-def no_rows_of_other_tests(engine: Engine) -> None:
-    """Give back the room of rows that tests before deleted: PostgreSQL's autovacuum would, at any moment."""
+def vacuum(engine: Engine, statement: str) -> None:
+    """Vacuum, as PostgreSQL does by itself after a while."""
     if engine.dialect.name == "postgresql":
         with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.exec_driver_sql("VACUUM FULL")
+            connection.exec_driver_sql(statement)
+
+
+@pytest.fixture(autouse=True)
+def no_rows_of_other_tests(engine: Engine) -> None:
+    """Give back the room of rows that tests before deleted: autovacuum would, at any moment."""
+    vacuum(engine, "VACUUM FULL")
 
 
 def fill(engine: Engine, begin: float, end: float) -> None:
@@ -102,7 +107,7 @@ def test_room_that_is_free_is_not_taken_for_data(engine: Engine) -> None:
     assert on_disk(engine) > at_most
     before = oldest_and_newest(engine)
     assert keep_size(engine, at_most, NOW) == 0
-    vacuum(engine)
+    vacuum(engine, f"VACUUM {', '.join(READINGS)}")
     assert keep_size(engine, at_most, NOW) == 0
     assert oldest_and_newest(engine) == before
     size = on_disk(engine)
@@ -110,13 +115,6 @@ def test_room_that_is_free_is_not_taken_for_data(engine: Engine) -> None:
     assert on_disk(engine) < 1.03 * size, "new rows take the room of those that went"
     assert keep_size(engine, at_most, NOW + 2 * DAY_S) > 0
     assert used_bytes(engine, READINGS) <= 1.01 * at_most  # PostgreSQL estimates, from a sample
-
-
-def vacuum(engine: Engine) -> None:
-    """Vacuum, as PostgreSQL does by itself after a while."""
-    if engine.dialect.name == "postgresql":
-        with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.exec_driver_sql(f"VACUUM {', '.join(READINGS)}")
 
 
 @pytest.mark.storage
