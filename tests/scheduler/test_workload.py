@@ -94,7 +94,7 @@ def test_a_line_twice_is_one_job() -> None:
 def test_a_file_that_is_no_trace_is_named(tmp_path: Path) -> None:
     file = tmp_path / "x.swf.gz"
     file.write_bytes(gzip.compress(b"hello\nworld\n"))
-    with pytest.raises(TraceError, match=r"x\.swf\.gz has no job .* 2 lines not numbers"):
+    with pytest.raises(TraceError, match=r"x\.swf\.gz: no job of 18 numbers .* 2 x not numbers"):
         read_swf(file)
 
 

@@ -146,15 +146,24 @@ class _Lock:
 def role_lock(engine: Engine, role: str, patience_s: float = 0.0) -> Iterator[Fence]:
     """Hold the lock of ``role`` ("writer", "writer of alpha", "background") while the block runs.
 
-    Wait up to ``patience_s`` for a lock held elsewhere. Take the lock in PostgreSQL again if its session is lost. Yield
-    the fence that applies if the lock is lost to another process; this process then gets SIGTERM.
+    Wait up to ``patience_s`` for a lock held elsewhere, or for a database that is away. Take the lock in PostgreSQL
+    again if its session is lost. Yield the fence that applies if the lock is lost to another process; this process then
+    gets SIGTERM.
 
     Raises:
         LockedError: another process holds it.
+        DBAPIError: the database does not answer.
     """
     lock, until = _Lock(engine, role), time.monotonic() + patience_s
-    while not lock.take():
-        if time.monotonic() >= until:
+    while True:
+        is_last = time.monotonic() >= until
+        try:
+            if lock.take():
+                break
+        except DBAPIError:
+            if is_last:
+                raise
+        if is_last:
             name = engine.url.database or ""
             raise LockedError(f"another process is the {role} of database {name}; only one is allowed")
         time.sleep(_LOOK_AGAIN_S)
