@@ -54,7 +54,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     job.add_argument("--memory", type=_amount(memory_bytes), metavar="SIZE", help=memory)
     walltime = "run time requested: seconds, or a time such as 6h, 01:00:00 or 2-12:00:00"
     job.add_argument("--walltime", type=_amount(span_s), metavar="TIME", help=walltime)
-    parser.add_argument("--json", action="store_true", help="print the answers of the HTTP API as JSON, in SI units")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print the answers of the HTTP API as JSON, in SI units; what is not given stays unknown",
+    )
     parser.add_argument(
         "--per", choices=PER, default=PER[0], help="of --json: values per processor (default) or for the whole job"
     )
