@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine
 
 from jobsight_server.command_line.arguments import engine_of, own_words, settings_of, shown_database
-from jobsight_server.storage.engine import DatabaseError, database_file
+from jobsight_server.storage.engine import DatabaseError, database_file, own_connection
 from jobsight_server.storage.lock import ServerLock
-from jobsight_server.storage.schema import jobs
 from jobsight_server.storage.schema_version import NEWEST, present_version
 
 
@@ -39,19 +39,31 @@ def open_database(args: argparse.Namespace) -> Engine:
 
 @contextmanager
 def filled_database(args: argparse.Namespace) -> Iterator[Engine]:
-    """Yield the engine of ``open_database``; a file that this has created is removed again if it gets no job."""
+    """Yield the engine of ``open_database``; a file that this has created is removed again if it gets no job, and no
+    other process has it open."""
     file = database_file(_writable(settings_of(args).database))
     is_new = file is not None and not os.access(file, os.F_OK)
     engine = open_database(args)
     try:
         yield engine
     finally:
-        with engine.connect().execution_options(reading=True) as connection:
-            is_empty = connection.scalar(select(jobs.c.id).limit(1)) is None
-        engine.dispose()
-        if file is not None and is_new and is_empty:
+        if file is not None and is_new and _is_ours_alone_and_empty(engine):
             file.unlink()
             print("jobsight: removed the new database: no job was imported", file=sys.stderr)
+        engine.dispose()
+
+
+def _is_ours_alone_and_empty(engine: Engine) -> bool:
+    engine.dispose()
+    connection = own_connection(engine)
+    try:
+        connection.execute("PRAGMA busy_timeout=0")
+        connection.execute("PRAGMA journal_mode=DELETE")  # refused while another connection is open
+        return connection.execute("SELECT id FROM jobs LIMIT 1").fetchone() is None
+    except sqlite3.OperationalError:
+        return False
+    finally:
+        connection.close()
 
 
 def lock_database(args: argparse.Namespace, *, shared: bool = False) -> ServerLock:

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import gzip
 import os
+from argparse import Namespace
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,9 @@ from tests import make
 from jobsight_server.accounting.figures import Figures
 from jobsight_server.accounting.log_reader import LogReader
 from jobsight_server.cli import main
+from jobsight_server.commands.database import filled_database
 from jobsight_server.storage.clusters import stored_clusters
+from jobsight_server.storage.engine import open_engine
 
 ROOT = Path(__file__).parents[3]
 REAL_DAY = Path(os.environ.get("JOBSIGHT_TRACES", ROOT.parent / "shared" / "traces")).parent / (
@@ -107,6 +111,14 @@ def test_a_misspelt_cluster_does_not_become_one(
     assert (status, "known: alpha, beta" in said) == (1, True)
     with engine.connect() as connection:
         assert stored_clusters(connection) == {"alpha", "beta"}
+
+
+def test_a_new_database_stays_while_another_process_has_it_open(directory: Path) -> None:
+    args = Namespace(config=None, database=f"sqlite:///{directory / 'new.db'}")
+    with ExitStack() as opened:
+        with filled_database(args):
+            opened.enter_context(open_engine(args.database).connect())
+        assert (directory / "new.db").exists()
 
 
 def test_a_failed_import_leaves_no_new_database(directory: Path, log: Any, noon: int, capsys: Any) -> None:
