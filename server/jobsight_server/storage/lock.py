@@ -114,11 +114,13 @@ class _Lock:
                 return False
             return True
         session = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        if not try_session_lock(session, f"jobsight {self._role}", shared=self._shared):
-            session.close()
-            return False
-        self._session = session
-        return True
+        try:
+            if try_session_lock(session, f"jobsight {self._role}", shared=self._shared):
+                self._session = session
+        finally:
+            if self._session is None:
+                session.close()
+        return self._session is not None
 
     def is_held(self) -> bool:
         """Return whether it is still ours; a lost session holds nothing."""
