@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from tests import make
 
 from jobsight_server.storage.engine import DatabaseError, fetch, open_engine, write_many
-from jobsight_server.storage.event_counts import add_event_counts, count_all, read_event_counts
+from jobsight_server.storage.event_counts import add_event_counts, count_all
 from jobsight_server.storage.schema import gpu_samples, job_samples
 from jobsight_server.storage.statistics import refresh_if_grown, refresh_statistics
 from jobsight_server.storage.upkeep import delete_old
@@ -31,8 +31,7 @@ def test_every_connection_that_writes_is_durable(sqlite_engine: Engine) -> None:
 @pytest.mark.storage
 def test_postgresql_commits_are_durable(engine: Engine) -> None:
     if engine.dialect.name == "postgresql":
-        with engine.connect() as connection:
-            assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
+        assert make.rows(engine, "SHOW synchronous_commit") == [("on",)]
 
 
 def test_a_reading_engine_refuses_to_write(engine: Engine, database_url: str) -> None:
@@ -85,11 +84,10 @@ def test_old_samples_go_and_the_rest_stays(engine: Engine) -> None:
     stop = threading.Event()
     assert delete_old(engine, 50_000.0, stop) == 100
     refresh_statistics(engine)
-    with engine.connect() as connection:
-        assert connection.execute(text("SELECT count(*), min(first_time) FROM readings")).one() == (100, 50_000.0)
-        assert connection.execute(text("SELECT count(*) FROM job_samples")).scalar() == 2
-        assert connection.execute(text("SELECT count(*) FROM gpu_samples")).scalar() == 2
-        assert read_event_counts(connection) == {("samples_expired", ""): 100}
+    assert make.rows(engine, "SELECT count(*), min(first_time) FROM readings") == [(100, 50_000.0)]
+    assert make.rows(engine, "SELECT count(*) FROM job_samples") == [(2,)]
+    assert make.rows(engine, "SELECT count(*) FROM gpu_samples") == [(2,)]
+    assert make.counts(engine) == {("samples_expired", ""): 100}
     stop.set()
     assert delete_old(engine, 80_000.0, stop) == 0
 

@@ -177,7 +177,7 @@ def _be_worker(parent_alive: int, work: Callable[[], None]) -> None:
         exit_with_parent(parent_alive)
         work()
         status = 0
-    except Exception:
+    except Exception:  # os._exit below prints no traceback
         log.exception("a query worker failed")
     finally:
         sys.stdout.flush()

@@ -131,7 +131,7 @@ def run_app(app: WSGIApplication, environ: WSGIEnvironment) -> WsgiAnswer:
     """Return the application's whole response; exceptions are logged and answered 500."""
     try:
         return _run(app, environ)
-    except Exception:
+    except Exception:  # PEP 3333: a server answers for any fault of the application
         log.exception("%s %s failed", environ["REQUEST_METHOD"], environ["PATH_INFO"][:200])
         return error_answer("500", "internal error; the server's log has the details")
 

@@ -210,7 +210,7 @@ class GroupCommitter:
             return
         try:
             outcomes = self._store.apply([item.work for item in items if item.work is not None], rejected)
-        except BaseException:
+        except BaseException:  # whatever it is: these are counted with the next group
             with self._lock:
                 self._rejected += rejected
             raise

@@ -152,7 +152,10 @@ def by_driver(connection: Connection, statement: str, values: Sequence[Any] = ()
 
 
 def fetch(connection: Connection, query: str | Executable, parameters: Any) -> list[Any]:
-    """Return all rows as tuples: SQLAlchemy's own cost as much as reading; in text ``?`` stands for a parameter."""
+    """Return all rows as tuples: SQLAlchemy's own cost as much as reading; in text ``?`` stands for a parameter.
+
+    Values are the driver's: SQLite has 0 and 1 for booleans.
+    """
     if isinstance(query, str):
         cursor = connection.exec_driver_sql(driver_sql(connection, query), parameters).cursor
     else:

@@ -59,9 +59,7 @@ def test_a_writer_that_was_taken_over_stores_nothing(engine: Engine, make_batch:
         with pytest.raises(FencedError):
             old.apply([Submission(batch, 1, 5000.0)])
         assert new.apply([Submission(batch, 1, 5000.0)])[0].status == "stored"
-    with engine.connect() as connection:
-        assert connection.execute(text("SELECT sum(samples) FROM readings")).scalar() == 30
-        assert connection.execute(text("SELECT count(*) FROM readings")).scalar() == 10
+    assert make.rows(engine, "SELECT sum(samples), count(*) FROM readings") == [(30, 10)]
     assert set(ended) == {"first"}
 
 

@@ -65,9 +65,8 @@ def test_a_token_writes_as_its_cluster_and_nodes_alone(engine: Engine, post: Pos
         shown = {"cluster": "alpha", **changes}
         assert f"cluster {shown['cluster']!r}, node {shown['node']!r}" in answer["error"]
     assert rejected(engine) == {"not this token's cluster or node": 4}
-    with engine.connect() as connection:
-        assert connection.execute(text("SELECT cluster, name FROM nodes")).all() == [("alpha", "n016")]
-        kept = connection.execute(text("SELECT cluster, node, bytes FROM quarantine ORDER BY id")).all()
+    assert make.rows(engine, "SELECT cluster, name FROM nodes") == [("alpha", "n016")]
+    kept = make.rows(engine, "SELECT cluster, node, bytes FROM quarantine ORDER BY id")
     assert kept == [("alpha", "n017", 0), ("alpha", "n16", 0), ("alpha", "n016 ", 0), ("beta", "n016", 0)]
 
 
