@@ -54,7 +54,7 @@ contract: $(STAMP)
 
 docs: $(STAMP)
 	$(STEP) doctests $(BIN)/python -m pytest --doctest-modules --doctest-glob='*.md' -o testpaths= \
-	--ignore=server/jobsight_server/storage/migrations README.md docs agent predictor scheduler server papers
+	--ignore=server/jobsight_server/upgrade/migrations README.md docs agent predictor scheduler server papers
 	$(STEP) docs/check.py $(BIN)/python docs/check.py
 
 check: $(STAMP)
