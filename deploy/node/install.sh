@@ -3,7 +3,7 @@
 # It holds a token: keep it readable by root only.
 #
 #   sh jobsight-node.sh [--prefix DIR] [--node NAME]     install, or bring up to date; again changes nothing
-#   sh jobsight-node.sh --uninstall [--prefix DIR]
+#   sh jobsight-node.sh --uninstall [--prefix DIR]       not while a script of the scheduler calls what it removes
 #
 # --prefix: all below DIR, no service and no user: for a trial, or a node image. --node: this node's name, as the
 # scheduler writes it, if it is not the short host name. PYTHON in the environment names a Python 3.11 or later.
@@ -13,7 +13,12 @@
 # function of that name in POSIX mode. Then it works from /, and every Python runs isolated (-I).
 POSIXLY_CORRECT=1
 HOOK_COPIES=
+STARTED=
 PATH=/usr/sbin:/usr/bin:/sbin:/bin:/usr/local/sbin:/usr/local/bin
+case $0 in
+    *.sh) ;;
+    *) exec /usr/bin/env -i PATH="$PATH" /bin/sh -pc 'echo "jobsight-node: run the file by its name, which ends in .sh, such as sh jobsight-node.sh; from standard input it cannot unpack what it carries" >&2; exit 2' ;;
+esac
 case $0 in /*) self=$0 ;; *) self=$PWD/$0 ;; esac
 case ${1-} in
     --clean) shift ;;
@@ -38,7 +43,19 @@ opt=$prefix/opt/jobsight etc=$prefix/etc/jobsight lib=$prefix/usr/local/lib/jobs
 services=
 [ -n "$prefix" ] || [ ! -d /run/systemd/system ] || services=yes
 
+unpack() {
+    tail -n +"$(($(grep -an '^# ARCHIVE$' "$self" | head -n 1 | cut -d: -f1) + 1))" "$self" | tar -xzf - -C "$room" "$@" || fail 'the file is damaged: copy it again'
+}
+
 if [ -n "$uninstall" ]; then
+    python=$opt/agent/bin/python3
+    [ -x "$python" ] || python=$(command -v "$PYTHON") || fail "$PYTHON: not found; it reads the scheduler's scripts: PYTHON=... names it"
+    room=$(mktemp -d)
+    trap 'rm -rf "$room"' EXIT
+    unpack site_scripts.py
+    "$python" -I -B "$room/site_scripts.py" "$prefix" "$STARTED" "$lib" "$opt/agent" >"$room/calls" ||
+        fail "nothing is removed, as the scheduler's scripts still call it; take these lines out first:
+$(cat "$room/calls")"
     [ -z "$services" ] || systemctl disable --now jobsight-agent 2>/dev/null || true
     for copy in $HOOK_COPIES; do
         ! cmp -s "$prefix$copy" "$lib/mark-job" || rm -f "$prefix$copy"
@@ -60,7 +77,7 @@ python=$(command -v "$PYTHON") || fail "$PYTHON: not found; PYTHON=... names a P
 mkdir -p "$opt"
 room=$(mktemp -d "$opt/.new.XXXXXX")
 trap 'rm -rf "$room"; rmdir "$opt" 2>/dev/null || true' EXIT
-tail -n +"$(($(grep -an '^# ARCHIVE$' "$self" | head -n 1 | cut -d: -f1) + 1))" "$self" | tar -xzf - -C "$room" || fail 'the file is damaged: copy it again'
+unpack
 "$python" -I -B -c 'import sys; sys.path.insert(0, sys.argv[1]); import psutil, jobsight_agent' "$room/site" ||
     fail "its agent does not run with $python on $(uname -m)"
 
@@ -123,7 +140,7 @@ for copy in $HOOK_COPIES; do
     if [ ! -d "$(dirname "$prefix$copy")" ]; then
         echo "jobsight-node: no directory for $copy on this node; the hook is in $lib" >&2
     elif [ -e "$prefix$copy" ] && ! grep -q jobsight "$prefix$copy"; then
-        echo "jobsight-node: kept $prefix$copy, which is the site's own: call $lib/$(basename "$copy") \"\$@\" from it" >&2
+        echo "jobsight-node: kept $prefix$copy, which is the site's own: add to it: [ ! -x $lib/$(basename "$copy") ] || $lib/$(basename "$copy") \"\$@\"" >&2
     else
         put "$room/hook" "$prefix$copy" 500 root
     fi

@@ -1,7 +1,8 @@
 """Asks Jobsight for advice on a job at submission: for the PBS hook and the TORQUE filter.
 
 A question takes ``limit_s`` at most, from the first byte to the last, even if the server answers slowly. After
-``failures`` of them in a row, it asks none for ``pause_s``; then it tries one. Python 3.6 or later, nothing else.
+``failures`` of them in a row, it asks none for as long as there has been no answer, ``pause_s`` at most; then it tries
+one. Python 3.6 or later, nothing else.
 """
 
 import json
@@ -12,6 +13,7 @@ from pathlib import Path
 
 ANSWER_BYTES = 64 * 1024
 SHOWN = 200
+SHORTEST_PAUSE_S = 2
 DEFAULTS = {
     "address": "127.0.0.1",
     "port": 8470,
@@ -82,22 +84,58 @@ def mode_of(settings, queue):
     return {name: settings.get(f"{name}.{queue}", settings[name]) for name in ("memory", "time")}
 
 
-def advice(settings, question):
+def words_of(*texts):
+    """Return the words for Jobsight in a job's comment and variables, as its log has them; None without any."""
+    found = [word for text in texts if text for word in re.findall(r"\bjobsight:[\w.=+-][\w.,=+-]*", str(text)[:4000])]
+    return "; ".join(found) or None
+
+
+def is_kept(words):
+    """Return whether the user wants no change: ``jobsight:keep``, alone or among facts."""
+    return any("keep" in word[len("jobsight:") :].split(",") for word in (words or "").split("; "))
+
+
+def engine(script="", output=""):
+    """Return the workflow engine that wrote a job's script; the server knows others by the job's name."""
+    if "\n# NEXTFLOW TASK: " in script or output.endswith("/.command.log"):
+        return "Nextflow"
+    return "Snakemake" if '\n# properties = {"type": ' in script else None
+
+
+def kept_by(words, answer, script="", output=""):
+    """Return why a job's request stays as it is; None if it may be changed.
+
+    A workflow engine may have written the amount into the command, too: only its own integration may change it.
+    """
+    if is_kept(words):
+        return "jobsight:keep"
+    found = engine(script, output) or answer.get("engine")
+    return one_line(found, 40) if isinstance(found, str) else None
+
+
+def advice(settings, question, log):
     """Return the answer of ``POST /api/v1/advice``, a dict whose ``text`` is a text.
+
+    ``log`` takes a line once there are answers again after a pause.
 
     Raises:
         NoAdviceError: there is none.
     """
     settings = {**DEFAULTS, **settings}
-    failed = _failed(settings)
+    failed, since = _failed(settings)
+    counts = False
     try:
-        answer = _ask(settings, question)
+        return _ask(settings, question)
     except NoAdviceError as error:
-        _note(settings, failed + 1 if error.counts else 0)
+        counts = error.counts
         raise
-    if failed:
-        _note(settings, 0)
-    return answer
+    finally:
+        if counts:
+            _note(settings, failed + 1, since)
+        elif failed:
+            _note(settings, 0, 0)
+            if failed >= settings["failures"]:
+                log(f"advice is on again, after {int(time.time()) - since} s without an answer")
 
 
 def one_line(text, length=SHOWN):
@@ -166,7 +204,8 @@ def _ask(settings, question):
         raise NoAdviceError(f"cannot read the token: {error}") from error
     if not re.fullmatch("[A-Za-z0-9_-]+", token):
         raise NoAdviceError(f"{settings['token_file']} has no token; write the output of `jobsight token create` to it")
-    body = json.dumps({"cluster": settings["cluster"], **question}).encode()
+    sets_memory = mode_of(settings, question.get("queue"))["memory"] in ("lower", "always")
+    body = json.dumps({"cluster": settings["cluster"], "sets_memory": sets_memory, **question}).encode()
     head = (
         f"POST /api/v1/advice HTTP/1.1\r\nHost: {settings['address']}:{settings['port']}\r\n"
         f"Authorization: Bearer {token}\r\nContent-Type: application/json\r\n"
@@ -245,32 +284,34 @@ def _parse(received, closed):
 
 
 def _failed(settings):
-    """Return the number of questions in a row that failed.
+    """Return the number of questions in a row that failed, and since when.
 
     Raises:
         NoAdviceError: too many to ask now.
     """
-    path = settings["breaker_file"]
+    path, now = settings["breaker_file"], int(time.time())
     try:
         with Path(path or "").open(encoding="ascii") as file:
-            found = re.fullmatch(r"(\d{1,9}) (\d{1,12})", file.read(100))
+            found = re.fullmatch(r"(\d{1,9}) (\d{1,12}) (\d{1,12})", file.read(100))
     except (OSError, ValueError):
-        return 0
+        return 0, now
     if found is None:
-        return 0
-    failed, rest = int(found.group(1)), int(found.group(2)) - int(time.time())
-    if 0 < rest <= settings["pause_s"]:  # more: the clock was set back
+        return 0, now
+    failed, since, until = map(int, found.groups())
+    if 0 < until - now <= settings["pause_s"]:  # more: the clock was set back
         raise NoAdviceError(f"not asked: {failed} questions in a row failed")
-    return failed
+    return failed, since if failed and since <= now else now
 
 
-def _note(settings, failed):
-    path = settings["breaker_file"]
+def _note(settings, failed, since):
+    """Store the count, and a pause as long as there has been no answer: a dead server is asked less than a busy one."""
+    path, now = settings["breaker_file"], int(time.time())
     if not path:
         return
-    until = int(time.time()) + settings["pause_s"] if failed >= settings["failures"] else 0
+    pause_s = min(settings["pause_s"], max(SHORTEST_PAUSE_S, now - since))
+    until = now + pause_s if failed >= settings["failures"] else 0
     try:
         with Path(path).open("w", encoding="ascii") as file:
-            file.write(f"{failed} {until}")
+            file.write(f"{failed} {since} {until}")
     except OSError:
         return  # without the file it asks each question, and limits it

@@ -28,13 +28,20 @@ def text_of(value):
     return text or None
 
 
-def question_of(event):
+def words_of(job, library):
+    """Return the words for Jobsight; with ``qsub -v``, a comma separates variables."""
+    variables = text_of(job.Variable_List) or ""
+    return library.words_of(text_of(job.comment), variables.replace(",", " "))
+
+
+def question_of(event, words):
     job = event.job
     question = {
         "user": text_of(event.requestor),
         "application": text_of(job.Job_Name),
         "queue": text_of(getattr(job.queue, "name", job.queue)),
         "account": text_of(job.Account_Name),
+        "comment": words,
         "pbs": {name: text_of(job.Resource_List[name]) for name in WORDS},
     }
     return {name: value for name, value in question.items() if value is not None}
@@ -66,21 +73,23 @@ def advise(event):
         sys.path.insert(0, LIBRARY)
     import jobsight_advice as library
 
-    question = question_of(event)
+    words = words_of(event.job, library)
+    question = question_of(event, words)
     choices, problems = library.choices(SETTINGS)
     for problem in problems:
         pbs.logmsg(pbs.LOG_ERROR, f"jobsight: {problem}")
     try:
-        answer = library.advice(choices, question)
+        answer = library.advice(choices, question, lambda line: pbs.logmsg(pbs.LOG_WARNING, f"jobsight: {line}"))
     except library.NoAdviceError as error:
         pbs.logmsg(pbs.LOG_WARNING, f"jobsight: no advice: {error}")
         return
-    done = []
-    if library.such_jobs(answer) >= choices["such_jobs"]:
+    done, keeper = [], library.kept_by(words, answer, output=text_of(event.job.Output_Path) or "")
+    if keeper is None and library.such_jobs(answer) >= choices["such_jobs"]:
         done = set_request(event.job, library, answer, library.mode_of(choices, question.get("queue")))
     text = "jobsight: " + library.one_line(answer["text"], 400) + (" Set: " + ", ".join(done) if done else "")
+    text += f" Not changed: {keeper}" if keeper else ""
     pbs.logmsg(pbs.LOG_DEBUG, f"{question['user']}: {text}")
-    event.job.comment = text
+    event.job.comment = f"{text}; {words}" if words else text  # the log has the comment
 
 
 def main():

@@ -1,4 +1,4 @@
--- Asks Jobsight for advice on a job at submission. For job_submit.lua, or a site's own:
+-- Asks Jobsight for advice on a job at submission. For jobsight_submit.lua:
 --
 --   local jobsight = dofile("/etc/slurm/jobsight.lua")
 --   local client = jobsight.client({address = "127.0.0.1", port = 8470, cluster = "default", token_file = "..."})
@@ -6,7 +6,8 @@
 --
 -- `advice` is the answer of POST /api/v1/advice, or nil with the reason; nothing raises an error. A question takes
 -- `limit_s` at most, from the first byte to the last: Slurm waits meanwhile. After `failures` of them in a row, it asks
--- none for `pause_s`; then it tries one. Lua 5.1 or later, with LuaSocket and cjson (Debian: lua-socket, lua-cjson).
+-- none for as long as there has been no answer, `pause_s` at most; then it tries one. Lua 5.1 or later, with LuaSocket
+-- and cjson (Debian: lua-socket, lua-cjson).
 
 local jobsight = {}
 
@@ -26,6 +27,7 @@ local MESSAGES = { no = true, notable = true, always = true }
 local ANSWER_BYTES = 64 * 1024
 local CHUNK_BYTES = 8192
 local SHOWN = 200
+local SHORTEST_PAUSE_S = 2
 
 -- One line of at most `length` printable characters.
 function jobsight.line(text, length)
@@ -44,6 +46,24 @@ end
 function jobsight.part(answer, name)
   local found = answer[name]
   return type(found) == "table" and found or {}
+end
+
+-- Whether a job's comment has jobsight:keep, alone or among facts: jobsight:input_bytes=3e9,keep.
+function jobsight.is_kept(comment)
+  for facts in (" " .. (comment or "")):gmatch("[^%w_]jobsight:([^%s;]+)") do
+    if ("," .. facts .. ","):find(",keep,", 1, true) then
+      return true
+    end
+  end
+  return false
+end
+
+-- The workflow engine that wrote a job's script, or nil. The server knows others by the names of jobs.
+function jobsight.engine(script, output)
+  if (script or ""):find("\n# NEXTFLOW TASK: ", 1, true) or (output or ""):find("/%.command%.log$") then
+    return "Nextflow"
+  end
+  return (script or ""):find("\n# properties = {\"type\": ", 1, true) and "Snakemake" or nil
 end
 
 local function choice(name, queue, value)
@@ -189,15 +209,20 @@ local function exchange(socket, settings, request)
   return body, reason, status
 end
 
--- The number of questions in a row that failed, and the end of the pause.
+-- The number of questions in a row that failed, since when, and the end of the pause: as long as that lasts already, so
+-- that a busy server is asked soon and a dead one seldom. `silent_s`: for how long there was none before this answer.
 local function note(client, success)
-  local settings = client.settings
-  client.failed = success and 0 or client.failed + 1
-  client.open_until = client.failed >= settings.failures and os.time() + settings.pause_s or 0
+  local settings, now = client.settings, client.socket.gettime()
+  local since = client.failed > 0 and client.failed_since <= now and client.failed_since or now
+  local was_open = client.failed >= settings.failures
+  client.silent_s = success and was_open and math.floor(now - since) or nil
+  client.failed, client.failed_since = success and 0 or client.failed + 1, since
+  local pause_s = math.min(settings.pause_s, math.max(SHORTEST_PAUSE_S, now - since))
+  client.open_until = client.failed >= settings.failures and now + pause_s or 0
 end
 
 local function is_open(client)
-  local rest = client.open_until - os.time()
+  local rest = client.open_until - client.socket.gettime()
   return rest > 0 and rest <= client.settings.pause_s -- more: the clock was set back
 end
 
@@ -246,6 +271,7 @@ function Client:advice(question)
   if self.problem then
     return nil, self.problem
   end
+  self.silent_s = nil
   if is_open(self) then
     return nil, "not asked: " .. self.failed .. " questions in a row failed", true
   end

@@ -1,4 +1,4 @@
-"""A served site where user `ada` has run fourteen jobs, for the scripts that ask about her next one."""
+"""A served site where user `ada` has run fourteen small and six large jobs, for scripts that ask about her next one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from site_run import Site, free_address
 
 from .workflow_site import Workflow, served_workflow
 
-NOW = 1_700_000_000.0
+NOW = 4_000_000_000.0
+"""Later than any test: a run that ended since shows how those lowered by the tests did."""
 GIB = 2**30
 
 
@@ -49,7 +50,10 @@ def workflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workflow]:
 
 
 def _learn(database: str) -> None:
-    """Fourteen jobs of ada on 4 processors: 2.1 GiB of the 64 GiB requested, and 40 min of a day."""
+    """Fourteen jobs of ada on 4 processors: 2.1 GiB of the 64 GiB requested, and 40 min of a day.
+
+    Six more need all of 24 GiB and an hour; two were killed.
+    """
     engine = open_engine(database)
     with engine.begin() as connection:
         for number in range(14):
@@ -58,6 +62,16 @@ def _learn(database: str) -> None:
                 connection, str(number), start=start, end=start + 2400, name="cfd.sh", queue="batch", processors=4,
                 requested_memory_bytes=64 * GIB, requested_walltime_s=86400.0,
                 used={"memory": 2.1 * GIB / 4, "runtime": 2400.0},
+            )  # fmt: skip
+        for number, failure in enumerate((None, None, None, None, "memory", "time")):
+            start = NOW + number * 1e5
+            make.job(
+                connection, f"large {number}", start=start, end=start + 3600, name="large.sh", queue="batch",
+                processors=4, requested_memory_bytes=24 * GIB, requested_walltime_s=3600.0, failure=failure,
+                used={
+                    "memory": {"value": 24 * GIB / 4, "lower_bound": failure == "memory"},
+                    "runtime": {"value": 3600.0, "lower_bound": failure == "time"},
+                },
             )  # fmt: skip
     rebuild(engine)
     engine.dispose()

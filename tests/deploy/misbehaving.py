@@ -103,3 +103,24 @@ def closed_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+@contextmanager
+def busy(port: int, refused: int) -> Iterator[int]:
+    """Close the first ``refused`` connections at once, and pass each later one on to the server at ``port``."""
+    left = iter(range(refused))
+
+    def copy(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):  # one of them has left
+            while part := source.recv(65536):
+                target.sendall(part)
+
+    def serve(connection: socket.socket) -> None:
+        if next(left, None) is not None:
+            return
+        with socket.create_connection(("127.0.0.1", port)) as server:
+            threading.Thread(target=copy, args=(connection, server), daemon=True).start()
+            copy(server, connection)
+
+    with serving(serve) as own:
+        yield own

@@ -131,6 +131,19 @@ def test_the_installer_runs_nothing_of_the_directory_and_the_environment_it_find
     assert [*node.place("/opt").iterdir()] == [*node.place("/usr/local/lib").iterdir()] == []
 
 
+@pytest.mark.parametrize("script", ["node/install.sh", "hooks/mark-job"])
+@pytest.mark.parametrize("shell", ["sh", "bash", "/bin/sh", "dash"])
+def test_a_script_on_standard_input_runs_no_file_of_the_shells_name(script: str, shell: str, open_folder: Path) -> None:
+    for name in ("sh", "bash", "dash"):
+        (open_folder / name).write_text("touch ran\n")
+    deploy = Path(__file__).parents[2] / "deploy"
+    with (deploy / script).open() as stream:
+        done = subprocess.run([shell], stdin=stream, cwd=open_folder, capture_output=True, text=True, timeout=60)
+    assert not (open_folder / "ran").exists()
+    assert "run the file by its name" in done.stderr
+    assert done.returncode == (2 if script == "node/install.sh" else 0)
+
+
 @pytest.mark.skipif(shutil.which("systemd-tmpfiles") is None, reason="systemd-tmpfiles is not installed")
 def test_root_follows_no_link_that_the_agents_user_left(node: Node, tmp_path: Path) -> None:
     victim = tmp_path / "victim"

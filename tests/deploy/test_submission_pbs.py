@@ -21,10 +21,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from .conftest import Submission
-from .misbehaving import GARBAGE, closed_port, drip, hang, huge, serving, slack_s, with_body
+from .misbehaving import GARBAGE, busy, closed_port, drip, hang, huge, serving, slack_s, with_body
+from .workflow_site import answering
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-SAYS = "Your last 14 similar jobs used at most 2.10 GiB and ran at most 40 min. This job requests 64gb and 1 d."
+SAYS = (
+    "Ask for 2300mb. Your last 14 similar jobs used at most 2.10 GiB and ran at most 40 min. Keep the time limit: a "
+    "shorter one frees nothing by itself, and jobs that outrun it are killed. This job requests 64gb and 1 d."
+)
 FILTER = runpy.run_path(str(DEPLOY / "torque" / "submit-filter"), run_name="filter")
 ASKED = {"select": "2:ncpus=2:mem=32gb", "walltime": "24:00:00"}
 
@@ -88,41 +92,43 @@ def requested(job: Any) -> dict[str, str]:
 @pytest.mark.exhaustive
 def test_a_job_gets_what_is_known_as_its_comment_and_keeps_its_request(queue: Any) -> None:
     job, logged, _ = queue(limit_s=5)
-    assert job.comment.startswith("jobsight: Ask for ")
-    assert SAYS in job.comment
+    assert job.comment == f"jobsight: {SAYS}"
     assert requested(job) == ASKED
     assert logged == [f"ada: {job.comment}"]
 
 
 def test_memory_and_time_are_set_only_where_the_settings_say_so(queue: Any) -> None:
-    large, small, missing = (
-        {"mem": "64gb", "ncpus": "4", "walltime": "24:00:00"},
-        {"mem": "1gb", "ncpus": "4"},
-        {"ncpus": "4"},
-    )
+    jobs = {
+        "large": ("cfd.sh", {"mem": "64gb", "ncpus": "4", "walltime": "24:00:00"}),
+        "small": ("large.sh", {"mem": "24gb", "ncpus": "4", "walltime": "01:00:00"}),
+        "missing": ("cfd.sh", {"ncpus": "4"}),
+        "select": ("cfd.sh", ASKED),
+    }
     found = {}
     for mode in ("no", "missing", "lower", "always"):
-        for name, resources in (("large", large), ("small", small), ("missing", missing), ("select", ASKED)):
-            job, _, _ = queue({"resources": resources}, limit_s=5, **setting(mode, mode))
+        for name, (script, resources) in jobs.items():
+            job, _, _ = queue({"Job_Name": script, "resources": resources}, limit_s=5, **setting(mode, mode))
             after = requested(job)
             found[mode, name] = {key for key in ("mem", "walltime", "select") if after.get(key) != resources.get(key)}
             assert ("Set: " in job.comment) == bool(found[mode, name])
-            if "mem" in found[mode, name]:
+            if name == "small" and found[mode, name]:
+                assert (after["mem"], after["walltime"]) == (f"{36 * 1024}mb", "01:30:00")
+            elif "mem" in found[mode, name]:
                 assert 2150 <= int(after["mem"].removesuffix("mb")) <= 6000
             if "select" in found[mode, name]:
                 memory = re.fullmatch("2:ncpus=2:mem=([0-9]+)mb", after["select"])
                 assert memory is not None
                 assert 1075 <= int(memory[1]) <= 3000
-    both, time_only = {"mem", "walltime"}, {"walltime"}
+    both = {"mem", "walltime"}
     assert found == {
         ("no", "large"): set(), ("no", "small"): set(), ("no", "missing"): set(), ("no", "select"): set(),
-        ("missing", "large"): set(), ("missing", "small"): time_only, ("missing", "missing"): both,
+        ("missing", "large"): set(), ("missing", "small"): set(), ("missing", "missing"): both,
         ("missing", "select"): set(),
-        ("lower", "large"): both, ("lower", "small"): time_only, ("lower", "missing"): both,
-        ("lower", "select"): {"select", "walltime"},
-        ("always", "large"): both, ("always", "small"): both, ("always", "missing"): both,
-        ("always", "select"): {"select", "walltime"},
-    }  # fmt: skip
+        ("lower", "large"): {"mem"}, ("lower", "small"): set(), ("lower", "missing"): both,
+        ("lower", "select"): {"select"},
+        ("always", "large"): {"mem"}, ("always", "small"): both, ("always", "missing"): both,
+        ("always", "select"): {"select"},
+    }, "no time limit is lowered"  # fmt: skip
 
 
 def test_chunks_of_two_kinds_and_memory_per_processor(queue: Any) -> None:
@@ -136,6 +142,14 @@ def test_chunks_of_two_kinds_and_memory_per_processor(queue: Any) -> None:
 def test_nothing_is_set_before_enough_such_jobs_have_been_measured(queue: Any) -> None:
     job, _, _ = queue(limit_s=5, such_jobs=15, **setting("always", "always"))
     assert requested(job) == ASKED
+
+
+def test_the_server_learns_whether_memory_will_be_set(queue: Any) -> None:
+    asked: list[Any] = []
+    with serving(answering({"text": "x", "such_jobs": 0, "pbs": {}}, asked=asked)) as port:
+        for mode in ("no", "missing", "lower", "always"):
+            queue(port=port, limit_s=5, **setting(mode, "no"))
+    assert [question["sets_memory"] for question in asked] == [False, False, True, True]
 
 
 @pytest.mark.parametrize("name", ["closed", "hung", "drip", "huge"])
@@ -161,8 +175,10 @@ def test_a_queue_has_settings_of_its_own(queue: Any) -> None:
     own = {"memory.batch": "always", "time": "always", "time.batch": "no"}
     job, _, _ = queue({"queue": "batch"}, limit_s=5, **own)
     assert [name for name in ASKED if requested(job)[name] != ASKED[name]] == ["select"]
-    job, _, _ = queue({"queue": "other"}, limit_s=5, **own)
-    assert [name for name in ASKED if requested(job)[name] != ASKED[name]] == ["walltime"]
+    asked = {"mem": "24gb", "ncpus": "4", "walltime": "01:00:00"}
+    for name, changed in (("batch", ["mem"]), ("other", ["walltime"])):
+        job, _, _ = queue({"queue": name, "Job_Name": "large.sh", "resources": asked}, limit_s=5, **own)
+        assert [name for name in asked if requested(job)[name] != asked[name]] == changed
 
 
 @pytest.mark.parametrize("name", GARBAGE)
@@ -208,6 +224,52 @@ def test_what_is_wrong_with_the_installation_is_logged_and_rejects_nothing(queue
 def test_without_its_library_jobs_are_accepted(queue: Any, tmp_path: Path) -> None:
     job, logged, _ = queue(LIBRARY=str(tmp_path / "missing"))
     assert (job.changed, "ModuleNotFoundError" in logged[0]) == ([], True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "keeper"),
+    [
+        ({"Variable_List": "PBS_O_HOST=h,JOBSIGHT=jobsight:keep,A=b"}, "jobsight:keep"),
+        ({"comment": "jobsight:input_bytes=3e9,keep"}, "jobsight:keep"),
+        ({"Job_Name": "nf-CFD_s1"}, "Nextflow"),
+        ({"Output_Path": "h:/work/ab/.command.log"}, "Nextflow"),
+        ({"Job_Name": "snakejob.cfd.7.sh"}, "Snakemake"),
+        ({"comment": "jobsight:keepsake=1"}, None),
+    ],
+)
+def test_jobs_of_engines_and_those_to_keep_are_never_changed(
+    queue: Any, fields: dict[str, str], keeper: str | None
+) -> None:
+    job, _, _ = queue(fields, limit_s=5, such_jobs=1, **setting("always", "always"))
+    assert (requested(job) == ASKED) == (keeper is not None)
+    assert (f" Not changed: {keeper}" in job.comment) == (keeper is not None)
+    kept = [word for word in job.comment.replace(";", " ").split() if word.startswith("jobsight:") and "keep" in word]
+    assert bool(kept) == ("jobsight:" in str(fields)), "the log has what the user wrote"
+
+
+def test_a_busy_server_is_asked_again_soon_and_the_log_says_when_it_answers(
+    queue: Any, submission: Submission, tmp_path: Path
+) -> None:
+    def later(seconds: int) -> None:
+        """Let the breaker's times pass."""
+        failed, *times = map(int, (tmp_path / "breaker").read_text().split())
+        (tmp_path / "breaker").write_text(" ".join(map(str, (failed, *(time - seconds for time in times)))))
+
+    with busy(submission.port, refused=5) as port:
+        for _ in range(3):
+            assert queue(port=port, limit_s=5)[0].changed == []
+        pauses = []
+        for _ in range(3):
+            *_, until = map(int, (tmp_path / "breaker").read_text().split())
+            pauses.append(until - int(time.time()))
+            assert "not asked" in queue(port=port, limit_s=5)[1][0]
+            later(until - int(time.time()) + 1)
+            job, logged, _ = queue(port=port, limit_s=5)
+        later(0)
+    assert pauses[0] < pauses[1] < pauses[2] < 20, "as long as there has been no answer"
+    assert job.changed == ["comment"]
+    assert re.search("jobsight: advice is on again, after [0-9]+ s without an answer", logged[0])
+    assert "advice is on again" not in "".join(queue(port=submission.port, limit_s=5)[1])
 
 
 @pytest.fixture
@@ -271,7 +333,7 @@ def test_the_filter_shows_the_user_what_similar_jobs_used_and_passes_the_script_
     ]
     assert SAYS in qsub(b"./cfd\n", *arguments, limit_s=5)[1]
     out, said, _ = qsub(b"./cfd\n", "-l", "nodes=1:ppn=4", "/home/ada/other.sh", limit_s=5, message="always")
-    assert (out, "No similar job of yours has been measured yet" in said) == (b"./cfd\n", True)
+    assert (out, "This is an estimate from other jobs" in said) == (b"./cfd\n", True)
     out, said, _ = qsub(b"", "-l", "nodes=1:ppn=4", "/home/ada/cfd.sh", limit_s=5, message="always")
     assert (out, "Your last 14 similar jobs" in said) == (b"", True)
 
@@ -281,11 +343,14 @@ def test_the_filter_changes_directives_only_where_the_settings_say_so(qsub: Any)
     assert qsub(missing, limit_s=5, **setting("no", "no"))[0] == missing
     assert qsub(SCRIPT, limit_s=5, **setting("missing", "missing"))[0] == SCRIPT
     changed = qsub(SCRIPT, limit_s=5, **setting("lower", "lower"))[0]
-    pattern = SCRIPT.replace(b"mem=64gb", b"mem=(\\d+)mb").replace(b"24:00:00", b"(\\d\\d):(\\d\\d):00")
+    pattern = SCRIPT.replace(b"mem=64gb", b"mem=(\\d+)mb")
     found = re.fullmatch(pattern.replace(b"./cfd   #", b"[.]/cfd   #"), changed)
     assert found is not None, changed
     assert 2150 <= int(found[1]) <= 6000
-    assert 40 <= int(found[2]) * 60 + int(found[3]) <= 200
+    large = SCRIPT.replace(b"cfd.sh", b"large.sh").replace(b"64gb", b"24gb").replace(b"24:00:00", b"01:00:00")
+    assert qsub(large, limit_s=5, **setting("lower", "lower"))[0] == large
+    raised = large.replace(b"24gb", b"36864mb").replace(b"01:00:00", b"01:30:00")
+    assert qsub(large, limit_s=5, **setting("always", "always"))[0] == raised
     added = qsub(missing, limit_s=5, **setting("missing", "missing"))[0]
     head, time_line, memory_line, *rest = added.splitlines(keepends=True)
     assert (head, b"".join(rest)) == (b"#!/bin/sh\n", missing.partition(b"\n")[2])
@@ -301,6 +366,28 @@ def test_the_filter_leaves_what_the_command_line_asks_for_and_doubtful_lines(qsu
     variable = b"#PBS -N cfd.sh -l nodes=1:ppn=4\n#PBS -v mem=7\n./cfd\n"
     out = qsub(variable, limit_s=5, **setting("always", "no"))[0]
     assert re.fullmatch(rb"#PBS -l mem=\d+mb\n" + re.escape(variable), out)
+
+
+@pytest.mark.parametrize(
+    ("lines", "arguments"),
+    [
+        (b"#PBS -W x=jobsight:keep\n", []),
+        (b"#PBS -W depend=afterok:1,x=jobsight:input_bytes=3e9,keep\n", []),
+        (b"", ["-v", "A=b,JOBSIGHT=jobsight:keep"]),
+        (b"#PBS -o h:/work/ab/.command.log\n", []),
+        (b"# NEXTFLOW TASK: ALIGN\n", []),
+        (b"", ["-N", "nf-CFD_s1"]),
+        (b'# properties = {"type": "single", "rule": "cfd"}\n', []),
+    ],
+)
+def test_the_filter_never_changes_jobs_of_engines_and_those_to_keep(
+    qsub: Any, lines: bytes, arguments: list[str]
+) -> None:
+    chosen = {"limit_s": 5, "such_jobs": 1, **setting("always", "always")}
+    script = SCRIPT.replace(b"#!/bin/sh\n", b"#!/bin/sh\n" + lines)
+    assert qsub(script, *arguments, **chosen)[0] == script
+    other = SCRIPT.replace(b"#!/bin/sh\n", b"#!/bin/sh\n#PBS -W x=jobsight:keepsake=1 -o h:/log\n")
+    assert qsub(other, **chosen)[0] != other
 
 
 @pytest.mark.parametrize("name", ["closed", "hung", "drip", "huge", "noise", "deep", "cut"])

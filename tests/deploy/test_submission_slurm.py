@@ -13,14 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import children
 
 from .conftest import Submission
-from .misbehaving import GARBAGE, closed_port, drip, hang, huge, serving, slack_s, with_body
+from .misbehaving import GARBAGE, busy, closed_port, drip, hang, huge, serving, slack_s, with_body
+from .workflow_site import answering
 
 SLURM = Path(__file__).parents[2] / "deploy" / "slurm"
 HARNESS = Path(__file__).parent / "slurm" / "harness.lua"
 LUA = shutil.which("lua5.1") or shutil.which("lua5.3") or shutil.which("lua5.4")
-SAYS = "Your last 14 similar jobs used at most 2.10 GiB and ran at most 40 min. This job requests 64G and 1 d."
+SAYS = (
+    "Ask for 2300M. Your last 14 similar jobs used at most 2.10 GiB and ran at most 40 min. Keep the time limit: a "
+    "shorter one frees nothing by itself, and jobs that outrun it are killed. This job requests 64G and 1 d."
+)
 
 
 def _missing() -> str | None:
@@ -41,7 +46,7 @@ def run(submission: Submission, tmp_path: Path) -> Run:
     """Install the scripts and what a site chooses, and have the interpreter make these calls."""
 
     def start(script: str, calls: list[dict[str, Any]], port: int | None = None, **chosen: str) -> Any:
-        text = (SLURM / script).read_text()
+        text = (SLURM / "jobsight_submit.lua").read_text()
         here = {
             "port": str(port or submission.port), "cluster": '"alpha"', "token_file": f'"{submission.token_file}"',
             "settings_file": f'"{tmp_path}/submit.conf"',
@@ -50,7 +55,8 @@ def run(submission: Submission, tmp_path: Path) -> Run:
             text, replaced = re.subn(rf'^(  {name} = )("[^"]*"|[^,\s]+)', rf"\g<1>{value}", text, flags=re.MULTILINE)
             assert replaced == 1, name
         (tmp_path / "submit.conf").write_text("".join(f"{name} = {value} # chosen\n" for name, value in chosen.items()))
-        (tmp_path / script).write_text(text)
+        (tmp_path / "jobsight_submit.lua").write_text(text)
+        (tmp_path / script).write_text((SLURM / script).read_text().replace("/etc/slurm/", f"{tmp_path}/"))
         shutil.copy(SLURM / "jobsight.lua", tmp_path)
         asked = json.dumps({"script": str(tmp_path / script), "calls": calls})
         environment = {**os.environ, "USER": "ada"}
@@ -79,15 +85,6 @@ def job(**fields: Any) -> dict[str, Any]:
     }
 
 
-def descendants(process: int) -> list[int]:
-    children = [
-        int(child)
-        for task in Path(f"/proc/{process}/task").iterdir()
-        for child in (task / "children").read_text().split()
-    ]
-    return [*children, *(pid for child in children for pid in descendants(child))]
-
-
 def setting(memory: str, time: str) -> dict[str, str]:
     return {"memory": memory, "time": time}
 
@@ -113,35 +110,42 @@ def test_a_job_without_a_request_gets_no_less_than_by_default(
 
 
 def test_memory_and_time_are_set_only_where_the_settings_say_so(run: Run) -> None:
-    small = {"min_mem_per_node": 100, "time_limit": 1}
+    small = {"name": "large.sh", "min_mem_per_node": 24576, "time_limit": 60}
     missing = {"min_mem_per_node": None, "time_limit": None}
     calls = [job(), job(**small), job(**missing), job(partition="other")]
     found = {}
     for mode in ("no", "missing", "lower", "always"):
         answers = run("job_submit.lua", calls, limit_s="5", **setting(mode, mode))
         found[mode] = [set(answer["changed"]) - {"admin_comment"} for answer in answers]
-        for answer in answers:
+        for answer, fields in zip(answers, ({}, small, missing, {}), strict=True):
             changed = answer["changed"]
-            assert 2150 <= changed.get("min_mem_per_node", 2150) <= 6000
-            assert 40 <= changed.get("time_limit", 40) <= 200
+            if fields is small:
+                assert changed.get("min_mem_per_node", 36 * 1024) == 36 * 1024
+                assert changed.get("time_limit", 90) == 90
+            else:
+                assert 2150 <= changed.get("min_mem_per_node", 2150) <= 6000
+                assert 40 <= changed.get("time_limit", 40) <= 200
             assert ("Set: min_mem_per_node" in changed["admin_comment"]) == ("min_mem_per_node" in changed)
             assert bool(answer["lines"]) == (len(changed) > 1), "what was set is logged"
-    both = {"min_mem_per_node", "time_limit"}
+    memory, both = {"min_mem_per_node"}, {"min_mem_per_node", "time_limit"}
     assert found == {
         "no": [set(), set(), set(), set()],
         "missing": [set(), set(), both, set()],
-        "lower": [both, set(), both, both],
-        "always": [both, both, both, both],
-    }
+        "lower": [memory, set(), both, memory],
+        "always": [memory, both, both, memory],
+    }, "no time limit is lowered"
 
 
 def test_a_partition_has_settings_of_its_own_and_limits(run: Run) -> None:
     own = {"memory.batch": "always", "time.batch": "always"}
-    partition = {"flag_default": 1, "max_time": 30, "max_mem_per_node": 2000, "default_time": 7}
-    calls = [{**job(partition=name), "partitions": {"batch": partition}} for name in (None, "batch", "batch,b", "b")]
+    partition = {"flag_default": 1, "max_time": 70, "max_mem_per_node": 30_000, "default_time": 7}
+    large = {"name": "large.sh", "min_mem_per_node": 24576, "time_limit": 60}
+    calls = [
+        {**job(**large, partition=name), "partitions": {"batch": partition}} for name in (None, "batch", "batch,b", "b")
+    ]
     answers = run("job_submit.lua", calls, limit_s="5", **own)
     for answer in answers[:3]:
-        assert (answer["changed"]["min_mem_per_node"], answer["changed"]["time_limit"]) == (2000, 30)
+        assert (answer["changed"]["min_mem_per_node"], answer["changed"]["time_limit"]) == (30_000, 70)
     assert answers[3]["changed"].keys() == {"admin_comment"}
 
 
@@ -170,8 +174,9 @@ def test_what_the_user_asked_for_is_reported_where_the_log_will_say_something_el
 
     changed = run("job_submit.lua", calls, limit_s="5", **setting("always", "no"))
     assert reports(changed) == ["mem_per_node:65536M", "mem_per_cpu:16384M", "mem_per_node:none,time:none", None, None]
-    changed = run("job_submit.lua", calls[:1], limit_s="5", **setting("lower", "lower"))
-    assert reports(changed) == ["mem_per_node:65536M,time:1440"]
+    large = [job(name="large.sh", min_mem_per_node=24576, time_limit=60)]
+    changed = run("job_submit.lua", large, limit_s="5", **setting("always", "always"))
+    assert reports(changed) == ["mem_per_node:24576M,time:60"]
     # Where nothing is set, or nothing answers, a default of the partition is no request either.
     kept = run("job_submit.lua", calls, limit_s="5", **setting("no", "no"))
     assert reports(kept) == [None, None, "mem_per_node:none,time:none", None, None]
@@ -210,7 +215,7 @@ def test_a_server_that_does_not_answer_costs_a_tenth_of_a_second_and_then_nothin
         answers = run("job_submit.lua", calls, closed_port())
     elif name == "stopped":
         assert submission.site.process is not None
-        processes = [submission.site.process.pid, *descendants(submission.site.process.pid)]
+        processes = [submission.site.process.pid, *children(submission.site.process.pid, recursive=True)]
         for process in processes:
             os.kill(process, signal.SIGSTOP)
         try:
@@ -260,6 +265,14 @@ def test_an_answer_with_a_strange_amount_sets_no_memory(run: Run, memory: Any) -
     assert len(answer["changed"]["admin_comment"]) < 500
 
 
+def test_the_server_learns_whether_memory_will_be_set(run: Run) -> None:
+    asked: list[Any] = []
+    with serving(answering({"text": "x", "such_jobs": 0, "slurm": {}}, asked=asked)) as port:
+        for mode in ("no", "missing", "lower", "always"):
+            run("job_submit.lua", [job()], port, limit_s="5", **setting(mode, "no"))
+    assert [question["sets_memory"] for question in asked] == [False, False, True, True]
+
+
 def test_what_is_wrong_with_the_installation_is_logged_and_costs_nothing(
     run: Run, submission: Submission, tmp_path: Path
 ) -> None:
@@ -298,8 +311,9 @@ def test_a_user_cannot_read_the_schedulers_token(submission: Submission, open_di
         shutil.copy(file, place)
     shutil.copy(submission.token_file, token)
     token.chmod(0o400)
-    text = (SLURM / "job_submit.lua").read_text().replace("/etc/jobsight/slurm-token", str(token))
-    (place / "job_submit.lua").write_text(text.replace("8470", str(submission.port)))
+    text = (SLURM / "jobsight_submit.lua").read_text().replace("/etc/jobsight/slurm-token", str(token))
+    (place / "jobsight_submit.lua").write_text(text.replace("8470", str(submission.port)))
+    (place / "job_submit.lua").write_text((SLURM / "job_submit.lua").read_text().replace("/etc/slurm", str(place)))
     asked = json.dumps({"script": f"{place}/job_submit.lua", "calls": [job()]})
     command = [str(LUA), f"{place}/harness.lua"]
     done = subprocess.run(command, input=asked, capture_output=True, text=True, check=True, user="nobody", cwd="/")
@@ -308,9 +322,13 @@ def test_a_user_cannot_read_the_schedulers_token(submission: Submission, open_di
     assert answer["lines"] == [f"jobsight: no advice: cannot read the token: {token}: Permission denied"]
 
 
-def test_without_its_library_the_plugin_loads_and_lets_jobs_pass(submission: Submission, tmp_path: Path) -> None:
-    shutil.copy(SLURM / "job_submit.lua", tmp_path)
-    asked = json.dumps({"script": str(tmp_path / "job_submit.lua"), "calls": [job()]})
+@pytest.mark.parametrize("there", [["jobsight_submit.lua"], []])
+def test_without_its_modules_the_plugin_loads_and_lets_jobs_pass(tmp_path: Path, there: list[str]) -> None:
+    for name in there:
+        shutil.copy(SLURM / name, tmp_path)
+    script = tmp_path / "job_submit.lua"
+    script.write_text((SLURM / "job_submit.lua").read_text().replace("/etc/slurm", str(tmp_path)))
+    asked = json.dumps({"script": str(script), "calls": [job()]})
     done = subprocess.run([str(LUA), HARNESS], input=asked, capture_output=True, text=True, check=True)
     [answer] = json.loads(done.stdout)
     assert (answer["status"], answer["changed"]) == (0, {})
@@ -325,3 +343,44 @@ def test_the_rule_of_a_snakemake_job_is_asked_for_and_kept(run: Run) -> None:
     [answer] = run("job_submit.lua", [job(comment="x jobsight:a=1e9,b=-2;jobsight_asked=time:1")], limit_s="5")
     assert answer["changed"]["admin_comment"].endswith("; jobsight:a=1e9,b=-2")
     assert "mine" not in other["changed"]["admin_comment"]
+
+
+NEXTFLOW = "#!/bin/bash\n#SBATCH -J align\n# NEXTFLOW TASK: ALIGN (s1)\nset -e\n"
+PROPERTIES = '#!/bin/sh\n# properties = {"type": "single", "rule": "align"}\n'
+
+
+@pytest.mark.parametrize(
+    ("fields", "keeper"),
+    [
+        ({"comment": "jobsight:keep"}, "jobsight:keep"),
+        ({"comment": f"{'x' * 2000} jobsight:input_bytes=3e9,keep;"}, "jobsight:keep"),
+        ({"comment": "rule_cfd_wildcards_s1", "name": "7c9e6679-7425-40de-944b-e07fc1f90ae7"}, "Snakemake"),
+        ({"name": "nf-CFD_(s1)"}, "Nextflow"),
+        ({"name": "snakejob.cfd.7.sh"}, "Snakemake"),
+        ({"name": "cromwell_0a1b2c3d_cfd"}, "Cromwell"),
+        ({"script": NEXTFLOW}, "Nextflow"),
+        ({"std_out": "/work/ab/cdef/.command.log"}, "Nextflow"),
+        ({"script": PROPERTIES}, "Snakemake"),
+        ({"comment": "xjobsight:keep jobsight:keepsake=1,n=2", "script": "#!/bin/sh\n"}, None),
+    ],
+)
+def test_jobs_of_engines_and_those_to_keep_are_never_changed(
+    run: Run, fields: dict[str, str], keeper: str | None
+) -> None:
+    [answer] = run("job_submit.lua", [job(**fields)], limit_s="5", such_jobs="1", **setting("always", "always"))
+    comment = answer["changed"].pop("admin_comment")
+    assert (f" Not changed: {keeper}" in comment) == (keeper is not None)
+    assert bool(answer["changed"]) == (keeper is None)
+    kept = re.search(r"; jobsight:(?:[^\s;]*,)?keep\b", comment) is not None
+    assert kept == (keeper == "jobsight:keep"), "the log has it"
+
+
+def test_a_busy_server_is_asked_again_soon_and_the_log_says_when_it_answers(run: Run, submission: Submission) -> None:
+    with busy(submission.port, refused=4) as port:
+        calls = [job(), job(), job(), {**job(), "sleep": 2.1}, job(), {**job(), "sleep": 3.5}, job()]
+        answers = run("job_submit.lua", calls, port, limit_s="5", pause_s="60")
+    said = [line.partition(": ")[2] for answer in answers for line in answer["lines"]]
+    assert [bool(answer["changed"]) for answer in answers] == [False] * 5 + [True, True]
+    assert "not asked" in said[4]
+    assert [line for line in said if "on again" in line] == [said[5]]
+    assert re.fullmatch("advice is on again, after [5-9] s without an answer", said[5])

@@ -9,7 +9,8 @@ In a Snakefile, with this file beside it or in PYTHONPATH:
 
 Asks with the rule, its threads, the size of its input files and the attempt. Answers with what Jobsight recommends for
 this attempt, or with the workflow's own value after ``LIMIT_S`` at the latest, whatever the server does. After three
-questions in a row without an answer, none is asked for a minute. Python 3.8 or later, nothing else.
+questions in a row without an answer, none is asked for as long as there has been none, a minute at most. Python 3.8 or
+later, nothing else.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from typing import Any
 
 LIMIT_S = float(os.environ.get("JOBSIGHT_LIMIT_MS", "200")) / 1000
 FAILURES = 3
-PAUSE_S = 60
+SHORTEST_PAUSE_S, PAUSE_S = 2, 60
 SUCH_JOBS = 5  # measured ones of the user; with fewer, the workflow's own value counts
 ANSWER_BYTES = 64 * 1024
 
@@ -43,7 +44,7 @@ RESOURCES = {
 }
 
 log = logging.getLogger("jobsight")
-_state = {"failed": 0, "pause_until": 0.0}
+_state = {"failed": 0, "failed_since": 0.0, "pause_until": 0.0}
 _last: dict[str, dict[str, Any]] = {}  # the last question and its answer: mem_mb and runtime ask the same
 
 
@@ -65,20 +66,21 @@ def _resource(name: str, own: dict[str, Any]) -> Callable[..., Any]:
 
     def resource(wildcards: Any, input: Any, threads: int, attempt: int, rulename: str) -> Any:  # noqa: A002
         known = {"input": input, "threads": threads, "attempt": attempt, "rulename": rulename}
-        values = {each: _value(value, wildcards, known) for each, value in own.items()}
+        value_here = _value(own[name], wildcards, known)
         try:
             size = input.size
         except Exception:  # noqa: BLE001 - releases raise different ones while a file is not there, and ask again later
-            return values[name]
+            return value_here
         question: dict[str, Any] = {"application": rulename, "processors": threads}
         if size:
             question["facts"] = {"input_bytes": size}
-        for each, value in values.items():
+        for each, first in own.items():  # an answer has the amounts of all attempts
             _, field, factor = RESOURCES[each]
+            value = _value(first, wildcards, {**known, "attempt": 1})
             if isinstance(value, (int, float)) and value > 0:
                 question[field] = value * factor
         amount = _amount(ask(question), metric, attempt)
-        return values[name] if amount is None else math.ceil(amount / unit)
+        return value_here if amount is None else math.ceil(amount / unit)
 
     return resource
 
@@ -122,6 +124,8 @@ def ask(question: dict[str, Any]) -> dict[str, Any] | None:
     thread.start()
     thread.join(LIMIT_S)
     if found and isinstance(found[0], dict):
+        if _state["failed"] >= FAILURES:
+            log.warning("jobsight: the server answers again; its resources are used")
         _state["failed"] = 0
         _last.clear()
         _last[text] = found[0]
@@ -129,11 +133,14 @@ def ask(question: dict[str, Any]) -> dict[str, Any] | None:
     for opened in filter(None, [connection.sock for connection in link]):
         with contextlib.suppress(OSError):  # closed by now
             opened.settimeout(0)  # ends the thread at its next read
+    now = time.monotonic()
+    _state["failed_since"] = _state["failed_since"] if _state["failed"] else now
     _state["failed"] += 1
     if _state["failed"] >= FAILURES:
-        _state["pause_until"] = time.monotonic() + PAUSE_S
+        pause_s = min(PAUSE_S, max(SHORTEST_PAUSE_S, now - _state["failed_since"]))
+        _state["pause_until"] = now + pause_s
         why = found[0] if found else f"no answer within {LIMIT_S * 1000:.0f} ms"
-        log.warning("jobsight: %s; the workflow's own resources are used for %d s", str(why)[:200], PAUSE_S)
+        log.warning("jobsight: %s; the workflow's own resources are used for %d s", str(why)[:200], pause_s)
     return None
 
 

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from jobsight_server.command_line.answers import whole_file
+from jobsight_server.ground.errors import UserError
 from jobsight_server.setup.manifest import Manifest, Written, digest
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import (
@@ -25,7 +25,7 @@ from jobsight_server.setup.plan import (
     state,
 )
 from jobsight_server.setup.run import run, until_empty
-from jobsight_server.storage.errors import UserError
+from jobsight_server.storage.named_files import whole_file
 
 Leave = Callable[[Places, Manifest, Callable[[str], None]], list[str]]
 """Takes Jobsight's part out of the running scheduler, and returns the settings that it still uses."""
@@ -75,8 +75,8 @@ def remove(places: Places, kind: str, leave: Leave, say: Callable[[str], None]) 
     if used := leave(places, manifest, say):
         manifest.save(manifest_path)
         raise UserError(
-            f"the scheduler still has {'; '.join(used)}: take that out of its configuration, then run this again. "
-            "Jobsight's other files stay until then; do not uninstall the nodes before, or they drain"
+            f"the scheduler still has {'; '.join(used)}: take that out of its configuration and scripts, then run this "
+            "again. Jobsight's other files stay until then; do not uninstall the nodes before, or they drain"
         )
     for command in reversed(manifest.undo):
         try:
@@ -150,7 +150,7 @@ def _write(item: Placed, manifest: Manifest, places: Places) -> None:
         sha256 = before.sha256  # still edited by the site: --remove leaves it
     path = item.path.resolve()  # keeps a link, such as one to a shared directory
     path.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(path, 0o600) as other:
+    with whole_file(path, 0o600, keep=False) as other:
         other.write_bytes(content)
         os.chown(other, *item.ids())
         other.chmod(item.mode)

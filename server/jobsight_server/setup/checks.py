@@ -11,13 +11,13 @@ from typing import Any
 
 from sqlalchemy import Engine, Row, select
 
+from jobsight_server.ground.errors import UserError
 from jobsight_server.setup.manifest import Manifest
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import EDITED, SAME, Item, Placed, PlannedToken, state
 from jobsight_server.setup.reporting import reading_engine, reporting_nodes
 from jobsight_server.setup.run import run, succeeds
 from jobsight_server.setup.schedulers.scheduler import Finding, SchedulerSetup
-from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs, marks, nodes
 
 LIMIT_S = 0.1
@@ -67,6 +67,7 @@ def _answer(token: PlannedToken, scheduler: SchedulerSetup, places: Places) -> F
 
 
 SCRIPT = "sleep 5"
+_MARKS = "the hooks marked its start and end"
 _PAUSE_S = 0.5
 _TODO = "see `journalctl -t jobsight-hook` on its node, and check that the scheduler runs prolog and epilog"
 
@@ -100,10 +101,12 @@ def follow(scheduler: SchedulerSetup, places: Places, user: str, limit_s: float)
         took = time.monotonic() - begin
         ran = f"{row.state} after {row.end - row.start:.0f} s"
         yield Finding(f"the accounting log has it: {ran}; known {took:.0f} s after its submission", True)
-        agents = reporting_nodes(places, scheduler.cluster)
-        if agents:
+        agents, todo = reporting_nodes(places, scheduler.cluster), scheduler.unmarked()
+        if agents and todo:
+            yield Finding(_MARKS, False, todo)
+        elif agents:
             yield _marked(engine, scheduler.cluster, job, begin + limit_s)
-        while agents and not row.profiled and time.monotonic() - begin < limit_s:
+        while agents and not todo and not row.profiled and time.monotonic() - begin < limit_s:
             time.sleep(_PAUSE_S)
             row = _run(engine, scheduler.cluster, job) or row
     finally:
@@ -116,10 +119,10 @@ def follow(scheduler: SchedulerSetup, places: Places, user: str, limit_s: float)
         return
     yield Finding(f"jobsight seff {job}:\n{printed}", True)
     if not row.profiled:
-        todo = (
+        later = (
             "its values are final `profile_grace_s` after its end, or when its nodes' agents have sent their readings"
         )
-        yield Finding(f"job {job} is not profiled yet", False if agents else None, todo)
+        yield Finding(f"job {job} is not profiled yet", False if agents else None, later)
 
 
 def _run(engine: Engine, cluster: str, job: str) -> Row[Any] | None:
@@ -141,4 +144,4 @@ def _marked(engine: Engine, cluster: str, job: str, until: float) -> Finding:
         with engine.connect() as connection:
             events = {event for (event,) in connection.execute(of_job)}
     missing = " and ".join(sorted({"start", "end"} - events))
-    return Finding("the hooks marked its start and end", not missing, f"no mark of its {missing}: {_TODO}")
+    return Finding(_MARKS, not missing, f"no mark of its {missing}: {_TODO}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from jobsight_server.command_line.answers import whole_file
+from jobsight_server.storage.named_files import whole_file
 
 
 def digest(content: bytes) -> str:
@@ -54,5 +54,5 @@ class Manifest(msgspec.Struct):
     def save(self, path: Path) -> None:
         """Replace the stored manifest; only root can read it."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(path, 0o600) as other:
+        with whole_file(path, 0o600, keep=False) as other:
             other.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")

@@ -6,13 +6,15 @@ import gzip
 import io
 import socket
 import tarfile
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
+from jobsight_server.ground.errors import UserError
+from jobsight_server.setup import site_scripts
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
 from jobsight_server.setup.shipped import shipped, with_shell_settings, with_toml_settings
-from jobsight_server.storage.errors import UserError
 
 _TEST_CODE = {"__pycache__", "tests"}
 
@@ -31,6 +33,7 @@ def node_archive(scheduler: SchedulerSetup, places: Places) -> bytes:
         "agent-token": token,
         "agent.toml": with_toml_settings(shipped("agent.toml"), settings).encode(),
         "mark-job": shipped("hooks/mark-job").encode(),
+        "site_scripts.py": Path(site_scripts.__file__).read_bytes(),
         **{
             f"jobsight{name}": shipped(f"systemd/jobsight{name}").encode()
             for name in ("-agent.service", ".sysusers", ".tmpfiles")
@@ -39,8 +42,13 @@ def node_archive(scheduler: SchedulerSetup, places: Places) -> bytes:
     for package in ("jobsight_agent", "psutil"):
         found = find_spec(package)
         files |= _package(Path(str(found and found.origin)).parent)  # both are part of every installation
-    copies = {"HOOK_COPIES": " ".join(scheduler.hook_copies)}
-    return with_shell_settings(shipped("node/install.sh"), copies).encode() + _packed(files)
+    known = {"HOOK_COPIES": " ".join(scheduler.hook_copies), "STARTED": " ".join(_own(scheduler, places))}
+    return with_shell_settings(shipped("node/install.sh"), known).encode() + _packed(files)
+
+
+def _own(scheduler: SchedulerSetup, places: Places) -> Iterator[str]:
+    """Yield what nodes run of the site's own: the same before and after the scheduler has our hooks."""
+    return (script for script in scheduler.started if not script.startswith(f"{places.hooks}/"))
 
 
 def _package(folder: Path) -> dict[str, bytes]:

@@ -8,8 +8,8 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 
+from jobsight_server.ground.errors import UserError
 from jobsight_server.setup.manifest import Manifest
-from jobsight_server.storage.errors import UserError
 
 _LIMIT_S = 60.0
 _EFFECT_S = 5.0

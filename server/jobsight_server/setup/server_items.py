@@ -9,6 +9,7 @@ from pathlib import Path
 
 from jobsight_server.auth.node_names import NodeNamesError, node_names
 from jobsight_server.front.addresses import tcp_address
+from jobsight_server.ground.errors import UserError
 from jobsight_server.settings.load import load_settings
 from jobsight_server.setup.node_archive import node_archive
 from jobsight_server.setup.places import USER, Places
@@ -16,7 +17,6 @@ from jobsight_server.setup.plan import Command, File, Folder, Item, PlannedToken
 from jobsight_server.setup.run import succeeds
 from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
 from jobsight_server.setup.shipped import shipped, with_shell_settings, with_toml_settings
-from jobsight_server.storage.errors import UserError
 
 _UNIT = "jobsight-server"
 _OF_QUEUE = ("squeue", "qstat")

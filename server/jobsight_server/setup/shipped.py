@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
 
 _PACKAGE = Path(__file__).parents[1]
 

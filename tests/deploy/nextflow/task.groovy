@@ -34,7 +34,11 @@ System.in.eachLine { line ->
     def answer = [:]
     ['memory', 'time'].each { directive ->
         def started = System.nanoTime()
-        def own = asked.own == null ? null : new Amount(value: asked.own[directive])
+        def amount = asked.own == null ? null : asked.own[directive]
+        def own = amount == null ? null : new Amount(value: amount)
+        if (asked.scaled) {
+            own = { attempt -> new Amount(value: amount * attempt) }
+        }
         def found = task.ext.jobsight.call(directive, own)
         answer[directive] = [found?.toString(), (System.nanoTime() - started) / 1000000]
     }

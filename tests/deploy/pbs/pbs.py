@@ -57,7 +57,11 @@ class Job:
         resources = Resources()
         for name, text in given.pop("resources", {}).items():
             dict.__setitem__(resources, name, Resources.TYPES.get(name, str)(text))
-        values = {"Job_Name": "cfd.sh", "queue": "batch", "Account_Name": None} | given
+        values = (
+            {"Job_Name": "cfd.sh", "queue": "batch", "Account_Name": None, "comment": None}
+            | {"Variable_List": None, "Output_Path": None}
+            | given
+        )
         self.__dict__.update(values, Resource_List=resources, changed=[])
 
     def __setattr__(self, name: str, value: Any) -> None:

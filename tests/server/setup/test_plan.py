@@ -15,6 +15,7 @@ import pytest
 from jobsight_server.cli import main
 from jobsight_server.settings.load import load_settings
 from jobsight_server.setup.manifest import digest
+from jobsight_server.setup.schedulers.slurm import counts_cache
 from jobsight_server.setup.schedulers.slurm_conf import configured, without
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.geteuid() != 0, reason="a setup runs as root")]
@@ -70,6 +71,24 @@ def machine(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
     return made
 
 
+@pytest.mark.parametrize(
+    ("gather", "plugin", "parameters", "counts"),
+    [
+        ("jobacct_gather/cgroup", "cgroup/v2", "(null)", True),
+        ("jobacct_gather/cgroup", "autodetect", "UsePss", True),
+        ("jobacct_gather/cgroup", "", "", True),
+        ("jobacct_gather/cgroup", "cgroup/v2", "UsePss,no_file_cache", False),
+        ("jobacct_gather/cgroup", "cgroup/v1", "(null)", False),
+        ("jobacct_gather/linux", "autodetect", "(null)", False),
+    ],
+)
+def test_slurms_configuration_says_whether_memory_has_page_cache(
+    gather: str, plugin: str, parameters: str, counts: bool
+) -> None:
+    config = {"JobAcctGatherType": gather, "CgroupPlugin": plugin, "JobAcctGatherParams": parameters}
+    assert counts_cache(config) is counts
+
+
 def test_pbs_gets_settings_tokens_and_hooks_once(machine: Machine) -> None:
     assert "nothing was changed" in machine.jobsight("setup", "pbs", "--configure", "--dry-run")
     assert machine.files() == {}
@@ -110,7 +129,7 @@ def test_torque_gets_a_filter_and_the_archive_its_hooks(machine: Machine) -> Non
     installer = machine.prefix / "usr/local/lib/jobsight/jobsight-node.sh"
     options = ["--prefix", str(machine.prefix)]
     done = subprocess.run(["sh", str(installer), *options], capture_output=True, text=True, check=True)
-    assert "which is the site's own: call" in done.stderr
+    assert "which is the site's own: add to it: [ ! -x " in done.stderr
     assert (mom / "epilogue").read_text() == "#!/bin/sh\n# the site's own\n"
     assert stat.S_IMODE((mom / "prologue.parallel").stat().st_mode) == 0o500
     subprocess.run(["sh", str(installer), "--uninstall", *options], check=True, capture_output=True)
@@ -175,7 +194,10 @@ def test_a_failure_says_what_was_done_and_goes_on_from_there(machine: Machine) -
 
 def test_missing_or_silent_schedulers_are_refused(machine: Machine) -> None:
     machine.command("scontrol", "#!/bin/sh\necho 'slurmctld is down' >&2; exit 1\n")
-    assert "scontrol show config: status 1: slurmctld is down" in machine.jobsight("setup", "slurm", status=1)
+    for command in ("setup", "check"):
+        (line,) = machine.jobsight(command, "slurm", status=1).splitlines()
+        assert "no Slurm answers: run this on a host of the cluster" in line
+        assert "slurmctld is down" not in line
     assert "SGE_ROOT is not set" in machine.jobsight("setup", "gridengine", status=1)
     (machine.bin / "qmgr").unlink()
     assert "qmgr: no such command" in machine.jobsight("setup", "torque", status=1)

@@ -156,6 +156,12 @@ class SlurmCluster(Daemons):
         self.run("scontrol", "reconfigure")
         self._wait("slurmctld", self._all_idle)
 
+    def restart_controller(self) -> None:
+        """End slurmctld and start it again: it reads every file."""
+        self._daemons.pop("slurmctld").kill()
+        self._start("slurmctld", "-D", "-v")
+        self._wait("slurmctld", self._all_idle)
+
     def queue(self) -> list[dict[str, Any]]:
         """The jobs that the controller knows."""
         return list(json.loads(self.run("squeue", "--json"))["jobs"])

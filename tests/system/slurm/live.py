@@ -7,15 +7,16 @@ import os
 import shutil
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from tests.processes import children
 from tests.system.live import DEPLOY, LiveSite
 
 from .cluster import SlurmCluster
 
 SETTINGS = """
 munge_socket = "{munge}"
+least_walltime_s = 0 # jobs of tests are short
 
 [[accounting]]
 cluster = "{cluster}"
@@ -84,10 +85,13 @@ class LiveJobsight(LiveSite):
             f"address = {host}\nport = {port}\ncluster = {self.cluster.places.cluster}\ntoken_file = {token}\n"
             f"memory = lower\ntime = {time}\nlimit_s = {limit_s}\n"
         )
-        text = (DEPLOY / "slurm" / "job_submit.lua").read_text()
+        text = (DEPLOY / "slurm" / "jobsight_submit.lua").read_text()
         assert text.count("/etc/jobsight/submit.conf") == 1
         text = text.replace("/etc/jobsight/submit.conf", str(choices))
-        (self.cluster.configuration / "job_submit.lua").write_text(text)
+        (self.cluster.configuration / "jobsight_submit.lua").write_text(text)
+        caller = (DEPLOY / "slurm" / "job_submit.lua").read_text()
+        caller = caller.replace("/etc/slurm", str(self.cluster.configuration))
+        (self.cluster.configuration / "job_submit.lua").write_text(caller)
         shutil.copy(DEPLOY / "slurm" / "jobsight.lua", self.cluster.configuration)
         self.cluster.reconfigure({"JobSubmitPlugins": "lua"})
 
@@ -116,7 +120,7 @@ class LiveJobsight(LiveSite):
     def hung(self) -> Iterator[None]:
         """Every process of the server is stopped while the block runs: connections are taken, nothing answers."""
         assert self.site.process is not None
-        pids = _process_tree(self.site.process.pid)
+        pids = [self.site.process.pid, *children(self.site.process.pid, recursive=True)]
         _signal(pids, signal.SIGSTOP)
         try:
             yield
@@ -128,12 +132,3 @@ def _signal(pids: list[int], number: signal.Signals) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):  # a command that has just ended
             os.kill(pid, number)
-
-
-def _process_tree(pid: int) -> list[int]:
-    """A process and all that descend from it."""
-    found = [pid]
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            found += _process_tree(int(child))
-    return found

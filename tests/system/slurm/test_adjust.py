@@ -33,7 +33,6 @@ LIMITS = """
 [[adjust]]
 cluster = "{cluster}"
 users_share = 1.0
-time = true
 keep_share = 0.01
 """
 
@@ -156,7 +155,7 @@ def test_more_of_them_run_at_once_and_undo_restores_what_still_waits(
     assert site.queue().items() >= before.items(), "a dry run changes nothing"
     assert {one["outcome"] for one in site.adjust("--apply")["changes"]} == {"done"}
     lowered = site.queue_of(waiting)
-    assert all(100 < mib < ASKED_MIB / 2 and minutes < 60 for _, mib, minutes in lowered.values()), lowered
+    assert all(100 < mib < ASKED_MIB / 2 and minutes == 60 for _, mib, minutes in lowered.values()), lowered
     assert {one["outcome"] for one in site.adjust("--undo")["changes"]} == {"undone"}
     assert site.queue().items() >= before.items()
     site.adjust("--apply")
@@ -224,7 +223,7 @@ def test_killed_in_the_middle_every_job_is_as_it_was_or_as_it_should_be(
     for one in site.adjust()["changes"]:
         should[one["job_id"]][one["resource"]] = one["new"]
     before, states = site.recorded(), list[str]()
-    for more in (1, 6, 11, 17, 23):
+    for more in (1, 3, 6, 8, 11):
         process = site.command("--apply")
         wait_until(lambda at=before + more: site.recorded() >= at, 60, lambda: f"{site.recorded()}", 0.002)
         process.send_signal(signal.SIGKILL)
@@ -234,7 +233,7 @@ def test_killed_in_the_middle_every_job_is_as_it_was_or_as_it_should_be(
         for job_id, (_, mib, minutes) in queue.items():
             new = should[str(job_id)]
             assert mib in (ASKED_MIB, new["memory"] / 2**20), (job_id, mib)
-            assert minutes in (60, new["runtime"] / 60), (job_id, minutes)
+            assert minutes == 60, (job_id, minutes)
         states.append(f"{sum(mib < ASKED_MIB for _, mib, _ in queue.values())} of {WAITING}")
     print("after each kill, lowered:", states)
     assert len(set(states)) > 2, "it was killed in the middle"
@@ -242,7 +241,7 @@ def test_killed_in_the_middle_every_job_is_as_it_was_or_as_it_should_be(
     print("interrupted:", finished["resolved"])
     for job_id, found in site.queue_of(waiting).items():
         new = should[str(job_id)]
-        assert found == ("PENDING", new["memory"] / 2**20, new["runtime"] / 60)
+        assert found == ("PENDING", new["memory"] / 2**20, 60)
     site.adjust("--undo")
     assert set(site.queue_of(waiting).values()) == {("PENDING", ASKED_MIB, 60)}
 

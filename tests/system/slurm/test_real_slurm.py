@@ -77,7 +77,8 @@ def test_memory_is_within_five_per_cent_of_what_the_programs_held(wave: Wave) ->
     ratios = memory_ratios(wave, in_part=False)
     assert len(ratios) == 23
     assert not {job: ratio for job, ratio in ratios.items() if not 0.95 < ratio < 1.05}
-    assert not {job for job in ratios if wave.live.is_lower_bound(job.job_id, "memory")}
+    completed = [job for job in ratios if job.state == "COMPLETED"]  # others' use is a lower bound
+    assert not [job for job in completed if wave.live.is_lower_bound(job.job_id, "memory")]
 
 
 def test_memory_that_neither_slurm_nor_the_agents_saw_whole_is_marked(wave: Wave) -> None:

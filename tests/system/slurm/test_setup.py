@@ -90,7 +90,7 @@ def test_archive_installs_an_agent_that_delivers_and_hooks_that_mark(trial: Slur
         checked = trial.jobsight("check", "slurm", "--user", trial.cluster.users[0])
     print(checked)
     assert re.search(r"^ok +the hooks marked its start and end", checked, re.MULTILINE)
-    assert re.search(r"^ok +Prolog marks jobs", checked, re.MULTILINE)
+    assert re.search(r"^ok +Prolog and Epilog mark jobs", checked, re.MULTILINE)
     assert "not profiled" not in checked
 
 

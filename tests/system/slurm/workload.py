@@ -42,12 +42,24 @@ class RealWorkload:
         self._programs = Programs(cluster.directory)
         self.hold = self._programs.hold
 
-    def memory_bytes(self, job: RealJob) -> int:
-        """What the job's programs held at most, each by its own peak: all together, or those of one label."""
+    def memory_bytes(self, job: RealJob, kind: str = "peak_bytes") -> int:
+        """What the job's programs held at most, each by its own peak: all together, or those of one label.
+
+        ``anonymous_bytes``: without the pages of files that they share.
+        """
         held: Counter[object] = Counter()
         for truth in self._programs.truths_of(job.job_id):
-            held["all" if job.at_once else truth["label"]] += int(truth["peak_bytes"])
+            held["all" if job.at_once else truth["label"]] += int(truth[kind])
         return max(held.values())
+
+    def is_written(self, job: RealJob) -> bool:
+        """Return whether one of the job's programs has written the truth, before it stays."""
+        return any(self._programs.truths.glob(f"{job.job_id}-*.json"))
+
+    def ran_s(self, job: RealJob) -> float:
+        """How long the job's programs ran, from the first to the last."""
+        truths = self._programs.truths_of(job.job_id)
+        return max(truth["end"] for truth in truths) - min(truth["begin"] for truth in truths)
 
     def together_s(self, job: RealJob) -> float:
         """How long all of the job's programs held all of their memory."""
@@ -84,10 +96,10 @@ class RealWorkload:
         )
         tasks = f"srun {task}"
         return [
-            self._submit("two steps at once", f"{step} {a} & {step} {b} & wait", "-n2", "--mem=900M", *options),
-            self._submit("two steps in turn", f"{step} {a}; {step} {b}", "--mem=800M", *options, at_once=False),
-            self._submit("two tasks", tasks, "-n2", "--mem=800M", *options),
-            self._submit("two nodes", tasks, "-N2", "-n2", "--mem=400M", *options),
+            self.submit("two steps at once", f"{step} {a} & {step} {b} & wait", "-n2", "--mem=900M", *options),
+            self.submit("two steps in turn", f"{step} {a}; {step} {b}", "--mem=800M", *options, at_once=False),
+            self.submit("two tasks", tasks, "-n2", "--mem=800M", *options),
+            self.submit("two nodes", tasks, "-N2", "-n2", "--mem=400M", *options),
         ]
 
     def in_part(self) -> list[RealJob]:
@@ -95,9 +107,9 @@ class RealWorkload:
         short, small = self.hold("short", 150, stay_s=0.2), self.hold("small", 40, stay_s=8)
         large = self.hold("large", 120, stay_s=0.2)
         return [
-            self._submit("short tasks, then a small step", f"srun {short}; srun -n1 {small}", "-n4", "--mem=900M",
+            self.submit("short tasks, then a small step", f"srun {short}; srun -n1 {small}", "-n4", "--mem=900M",
                          at_once=False, in_part=True),
-            self._submit("short step beside a small one",
+            self.submit("short step beside a small one",
                          f"srun --exact -n1 --mem=400M {small} & srun --exact -n1 --mem=400M {large}; wait", "-n2",
                          "--mem=900M", in_part=True),
         ]  # fmt: skip
@@ -109,14 +121,14 @@ class RealWorkload:
             early = self.hold("early", 120 + 83 * number % 300, stay_s=3 + number % 3)
             late = self.hold("late", 100 + 59 * number % 300, stay_s=9 + number % 4)
             task = f"srun sh -c 'if [ $SLURM_PROCID = {number % 2} ]; then exec {early}; else exec {late}; fi'"
-            jobs.append(self._submit(f"early {number}", task, "-N2", "-n2", "--mem=600M"))
+            jobs.append(self.submit(f"early {number}", task, "-N2", "-n2", "--mem=600M"))
         return jobs
 
     def whole_nodes(self, count: int, *options: str, stay_s: float = 3) -> RealJob:
         """A job of the third user with all processors of so many nodes, and one task on each."""
         task = f"srun {self.hold('alone', 300, stay_s=stay_s)}"
         of = (f"-N{count}", f"-n{count}", "--exclusive", "--mem=600M")
-        return self._submit(f"{count} whole", task, *of, *options)
+        return self.submit(f"{count} whole", task, *of, *options)
 
     def troubled(self) -> list[RealJob]:
         """Jobs of the third user that fail, in every way that Slurm knows, and one with an odd name."""
@@ -124,16 +136,16 @@ class RealWorkload:
         # Where Slurm itself kills what is over its limit, it logs no more than a failure.
         killed = "OUT_OF_MEMORY" if memory_is_limited() else "FAILED"
         whole_cluster = ("--nodes=2", "--exclusive", "--mem=0")
-        timeout = self._submit("timeout", endless, "--time=5", state="TIMEOUT", measured=False)
-        cancelled = self._submit("cancelled", endless, state="CANCELLED", measured=False)
-        requeued = self._submit("requeued", self.hold("requeued", 200), "--requeue")
-        late = self._submit("cancelled early", "true", "--begin=now+1hour", state="", measured=False)
-        waiting = self._submit("cancelled while it waits", "true", *whole_cluster, state="CANCELLED", measured=False)
+        timeout = self.submit("timeout", endless, "--time=5", state="TIMEOUT", measured=False)
+        cancelled = self.submit("cancelled", endless, state="CANCELLED", measured=False)
+        requeued = self.submit("requeued", self.hold("requeued", 200), "--requeue")
+        late = self.submit("cancelled early", "true", "--begin=now+1hour", state="", measured=False)
+        waiting = self.submit("cancelled while it waits", "true", *whole_cluster, state="CANCELLED", measured=False)
         others = [
-            self._submit('odd | "name" \\ of\ttwo\nlines', self.hold("odd", 200)),
-            self._submit("failed", f"{self.hold('failed', 200)}; exit 3", state="FAILED"),
-            self._submit("too short", "true", measured=False),
-            *(self._submit("out of memory", self.hold("oom", 400), "--mem=150M", state=killed, measured=False)
+            self.submit('odd | "name" \\ of\ttwo\nlines', self.hold("odd", 200)),
+            self.submit("failed", f"{self.hold('failed', 200)}; exit 3", state="FAILED"),
+            self.submit("too short", "true", measured=False),
+            *(self.submit("out of memory", self.hold("oom", 400), "--mem=150M", state=killed, measured=False)
               for _ in range(2)),
         ]  # fmt: skip
         for job in (timeout, cancelled, requeued):
@@ -152,10 +164,11 @@ class RealWorkload:
         """Wait until the controller says so of a job."""
         wait_until(lambda: self._state(job) == state, 60, lambda: f"{job} is {self._state(job)}, not {state}", 0.1)
 
-    def _submit(
+    def submit(
         self, label: str, script: str, *options: str, state: str = "COMPLETED", at_once: bool = True,
         measured: bool = True, in_part: bool = False,
     ) -> RealJob:  # fmt: skip
+        """A job of the third user that runs this shell script."""
         user = self.cluster.users[2]
         job_id = self.cluster.submit(user, script, f"--job-name={label}", "--mem=400M", *options)
         return RealJob(job_id, label, user, state, at_once, measured, in_part)

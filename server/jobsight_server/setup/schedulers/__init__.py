@@ -12,7 +12,7 @@ from jobsight_server.setup.schedulers.scheduler import SchedulerSetup
 SCHEDULERS: dict[str, tuple[Callable[[Places], SchedulerSetup], Leave]] = {
     "slurm": (slurm.read, slurm.leave),
     "pbs": (pbs.read_pbs, pbs.leave_pbs),
-    "torque": (pbs.read_torque, lambda *_: []),  # it runs without the filter and the hooks once their files are gone
+    "torque": (pbs.read_torque, pbs.leave_torque),
     "gridengine": (gridengine.read, gridengine.leave),
 }
 """Name -> the functions that read a scheduler, and leave it at ``--remove``."""

@@ -14,10 +14,18 @@ from jobsight_server.setup.manifest import Manifest
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import Command, File, Item, PlannedToken
 from jobsight_server.setup.run import run, undo
-from jobsight_server.setup.schedulers.scheduler import SchedulerSetup, asked_there, submission_files
+from jobsight_server.setup.schedulers.scheduler import (
+    SchedulerSetup,
+    answer,
+    asked_there,
+    still_called,
+    submission_files,
+)
 from jobsight_server.setup.shipped import shipped
+from jobsight_server.setup.site_scripts import Script
 
 _MOM_HOOKS = ("prologue", "epilogue", "prologue.parallel", "epilogue.parallel")
+_HOOKS = ("jobsight_advice", "jobsight_mark")
 _QMGR = "qmgr", "-c"
 
 
@@ -78,16 +86,32 @@ def read_torque(places: Places) -> SchedulerSetup:
     return _scheduler("torque", "torque", places, home, token, items, [*_installation(places), login], copies)
 
 
-def leave_pbs(_places: Places, manifest: Manifest, say: Callable[[str], None]) -> list[str]:
-    """Delete the hooks that a setup created, and return those that are still there.
+def leave_pbs(places: Places, manifest: Manifest, say: Callable[[str], None]) -> list[str]:
+    """Delete the hooks that a setup created, and return those that are still there, or the site's that call ours.
 
     Raises:
         UserError: the server does not answer.
     """
     if shutil.which(_QMGR[0]) is None:
         return []
+    names = [name for name in re.findall(r"(?m)^Hook:? (\S+)", run([*_QMGR, "list hook"])) if name not in _HOOKS]
+    export = "export hook {} application/x-python default"
+    started = [Script(f"hook {name}", run([*_QMGR, export.format(name)])) for name in names]
+    if called := still_called(places, manifest, [*started, *_site_files("/var/spool/pbs")], say):
+        return called
     undo(manifest, _QMGR[0], lambda command: _has_hook(command[-1].split()[-1]), say)
-    return [f"hook {name}" for name in ("jobsight_advice", "jobsight_mark") if _has_hook(name)]
+    return [f"hook {name}" for name in _HOOKS if _has_hook(name)]
+
+
+def leave_torque(places: Places, manifest: Manifest, say: Callable[[str], None]) -> list[str]:
+    """Return the site's scripts that call ours; TORQUE itself runs without the filter and the hooks."""
+    return still_called(places, manifest, _site_files("/var/spool/torque"), say)
+
+
+def _site_files(home: str) -> list[str]:
+    """Return the files of this host that PBS or TORQUE run or read."""
+    places = ("torque.cfg", "mom_priv/prologue*", "mom_priv/epilogue*")
+    return [str(file) for place in places for file in sorted(Path(home).glob(place))]
 
 
 def _scheduler(
@@ -108,11 +132,16 @@ def _scheduler(
     qstat = json.dumps([shutil.which("qstat") or "qstat"])
     source = f'format = "{form}"\ndirectory = "{folder}"\nqstat = {qstat}\n'
     cluster = places.cluster or name.partition(".")[0]
-    return SchedulerSetup(kind, cluster, nodes, source, shown, _submit, token, items, notes, copies, comment=_comment)
+    setup = places.command("setup", kind)
+    return SchedulerSetup(
+        kind, cluster, nodes, source, shown, _submit, token, items, notes, copies, comment=_comment,
+        unmarked=lambda: "" if copies or _has_hook(_HOOKS[1]) else f"no hook {_HOOKS[1]}: run `{setup} --configure`",
+    )  # fmt: skip
 
 
 def _server_name() -> str:
-    found = re.search(r"^Server:? ?(\S+)", run([*_QMGR, "list server"]), re.MULTILINE)
+    listed = answer([*_QMGR, "list server"], "no PBS server answers: run this on its host while pbs_server runs")
+    found = re.search(r"^Server:? ?(\S+)", listed, re.MULTILINE)
     return found[1] if found else socket.gethostname()
 
 

@@ -10,18 +10,34 @@ import socket
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from jobsight_server.ground.errors import UserError
 from jobsight_server.setup.manifest import Manifest
 from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import Command, File, Item, PlannedToken
 from jobsight_server.setup.reporting import reporting_nodes
 from jobsight_server.setup.run import run, succeeds, until_empty
-from jobsight_server.setup.schedulers.scheduler import Finding, SchedulerSetup, asked_there, submission_files
+from jobsight_server.setup.schedulers.scheduler import (
+    Finding,
+    SchedulerSetup,
+    answer,
+    asked_there,
+    still_called,
+    submission_files,
+)
 from jobsight_server.setup.schedulers.slurm_conf import configured, has, without
 from jobsight_server.setup.schedulers.slurm_lua import lua_problem
+from jobsight_server.setup.schedulers.slurm_scripts import (
+    NONE,
+    missing_lines,
+    module_of,
+    own_script,
+    started,
+    started_on_nodes,
+    unmarked,
+)
 from jobsight_server.setup.shipped import shipped, with_toml_settings
-from jobsight_server.storage.errors import UserError
 
-NONE = ("", "(null)", "none", "n/a")
+_AWAY = "no Slurm answers: run this on a host of the cluster while slurmctld runs, or set SLURM_CONF to its slurm.conf"
 
 
 def read(places: Places) -> SchedulerSetup:
@@ -41,9 +57,12 @@ def read(places: Places) -> SchedulerSetup:
     token = PlannedToken(places.at("etc/jobsight/slurm-token"), 0o400, slurm_user, name="slurmctld")
     library = lua_problem(config)
     values = asked_there(places, cluster, token)
+    script = own_script(slurm_conf, places)
+    lacking = [] if script else missing_lines(slurm_conf)
     items: list[Item] = [
         File(slurm_conf.with_name("jobsight.lua"), 0o644, content=shipped("slurm/jobsight.lua")),
-        *submission_files("slurm/job_submit.lua", slurm_conf.with_name("job_submit.lua"), 0o644, values, places),
+        *submission_files("slurm/jobsight_submit.lua", module_of(slurm_conf), 0o644, values, places),
+        *([script] if script else []),
         *_right_to_see_all_jobs(config, places.owner, slurm_user),
     ]
     munge_socket = _munge_socket(config)
@@ -57,10 +76,14 @@ def read(places: Places) -> SchedulerSetup:
     wanted = {
         name: value
         for name, value in _wanted(places).items()
-        if (library is None if name == "JobSubmitPlugins" else not silent)
+        if (library is None and not lacking if name == "JobSubmitPlugins" else not silent)
     }
     text, lines, left = configured(slurm_conf, config["ClusterName"], wanted)
     notes = [*left.values(), *_notes(config, library, silent, places)]
+    if lacking:
+        notes.append(
+            f"{slurm_conf.with_name('job_submit.lua')} is the site's own: keep it, and add to it\n  {_listed(lacking)}"
+        )
     mine = {name: value for name, value in wanted.items() if name not in left}
     reload = Command(("scontrol", "reconfigure"), lambda: _runs_with(mine))
     if places.configure:
@@ -74,10 +97,13 @@ def read(places: Places) -> SchedulerSetup:
         notes.append(f"add to {slurm_conf}, then `scontrol reconfigure` (--configure does both):\n    {shown}")
     elif not reload.done():
         notes.append(f"slurmctld has not read {slurm_conf} as it is now: run `scontrol reconfigure`")
+    setup = places.command("setup", "slurm")
     return SchedulerSetup(
-        "slurm", cluster, nodes, _source(), _shown(config, cluster, nodes), _submit, token, items, notes,
+        "slurm", cluster, nodes, _source(config), _shown(config, cluster, nodes), _submit, token, items, notes,
         munge_socket=munge_socket, comment=_comment,
-        checks=lambda: _checks(config, library, token, places.command("setup", "slurm")),
+        checks=lambda: _checks(config, slurm_conf, library, token, places),
+        unmarked=lambda: unmarked(config, places, setup),
+        started=(str(slurm_conf), *started_on_nodes(config, slurm_conf)),
     )  # fmt: skip
 
 
@@ -88,8 +114,12 @@ def leave(places: Places, manifest: Manifest, say: Callable[[str], None]) -> lis
         UserError: slurmctld does not answer.
     """
     if shutil.which("scontrol") is None:
-        return []
-    slurm_conf = Path(_config()["SLURM_CONF"]).resolve()
+        beside = (Path(name).with_name("job_submit.lua") for name in manifest.files if name.endswith("/jobsight.lua"))
+        return still_called(places, manifest, [str(script) for script in beside if script.exists()], say)
+    config = _config()
+    slurm_conf = Path(config["SLURM_CONF"]).resolve()
+    if called := still_called(places, manifest, started(config, slurm_conf), say):
+        return called
     written = manifest.files.pop(str(slurm_conf), None)
     manifest.take_undo("scontrol")
     if written is not None:
@@ -126,12 +156,8 @@ def _runs_with(wanted: Mapping[str, str]) -> bool:
 
 
 def _config() -> dict[str, str]:
-    try:
-        text = run(["scontrol", "show", "config"])
-    except UserError as error:
-        todo = "run this on a host of the cluster while slurmctld runs, or set SLURM_CONF to the cluster's slurm.conf"
-        raise UserError(f"Slurm does not answer: {error}\n{todo}") from error
-    found = dict(re.findall(r"^(\w+)(?:\[0\])?\s*= ?(.*?)\s*$", text, re.MULTILINE))
+    text = answer(["scontrol", "show", "config"], _AWAY)
+    found = dict(re.findall(r"^(\w+(?:\[[1-9]\d*\])?)(?:\[0\])?\s*= ?(.*?)\s*$", text, re.MULTILINE))
     for name in ("ClusterName", "SLURM_CONF", "SlurmUser"):
         if not found.get(name):
             raise UserError(f"`scontrol show config` has no {name}: {text[:200]!r}")
@@ -139,13 +165,13 @@ def _config() -> dict[str, str]:
 
 
 def _check(config: dict[str, str]) -> None:
-    run(["scontrol", "ping"])
+    answer(["scontrol", "ping"], _AWAY)
     if config.get("AccountingStorageType", "(null)").rpartition("/")[2].lower() in NONE:
         raise UserError(
             "Slurm keeps no accounting (AccountingStorageType): Jobsight learns from it. Set up slurmdbd, or follow "
             "jobcomp/filetxt by hand (docs/operate/sources.md)"
         )
-    run(["sacct", "-n", "-X", "-S", "now-1hour"])
+    answer(["sacct", "-n", "-X", "-S", "now-1hour"], "slurmdbd does not answer: start it")
 
 
 def _munge_socket(config: Mapping[str, str]) -> str:
@@ -163,8 +189,19 @@ def _command(name: str) -> list[str]:
     return ["env", f"SLURM_CONF={named}", *found] if named else found
 
 
-def _source() -> str:
-    return f'format = "slurm"\nsacct = {json.dumps(_command("sacct"))}\nsqueue = {json.dumps(_command("squeue"))}\n'
+def _source(config: Mapping[str, str]) -> str:
+    commands = f"sacct = {json.dumps(_command('sacct'))}\nsqueue = {json.dumps(_command('squeue'))}\n"
+    cache = "" if counts_cache(config) else "page_cache = false\n"
+    return f'format = "slurm"\n{commands}{cache}'
+
+
+def counts_cache(config: Mapping[str, str]) -> bool:
+    """Return whether MaxRSS may contain page cache: it does where memory is read from a cgroup of version 2."""
+    gather, plugin, parameters = (
+        config.get(name, "").lower() for name in ("JobAcctGatherType", "CgroupPlugin", "JobAcctGatherParams")
+    )
+    is_version_1 = plugin.rpartition("/")[2] == "v1"
+    return gather.endswith("cgroup") and not is_version_1 and "no_file_cache" not in re.split(r"[\s,]+", parameters)
 
 
 def _right_to_see_all_jobs(config: dict[str, str], user: str, slurm_user: str) -> list[Item]:
@@ -207,17 +244,29 @@ def _notes(config: dict[str, str], library: str | None, silent: list[str], place
     return notes
 
 
-def _checks(config: dict[str, str], library: str | None, token: PlannedToken, setup: str) -> Iterator[Finding]:
+def _checks(
+    config: dict[str, str], slurm_conf: Path, library: str | None, token: PlannedToken, places: Places
+) -> Iterator[Finding]:
+    setup, script = places.command("setup", "slurm"), slurm_conf.with_name("job_submit.lua")
     if socket_of_munge := _munge_socket(config):
         works = succeeds(["munge", "-n", f"--socket={socket_of_munge}"])
         yield Finding("munge answers", works, "start munged; `munge -n` shows what is wrong")
     yield Finding("Lua for job_submit.lua", library is None, library or "")
     plugins = config.get("JobSubmitPlugins", "").split(",")
     yield Finding("JobSubmitPlugins has lua", "lua" in plugins, f"run `{setup} --configure`")
+    lacking = script.exists() and missing_lines(slurm_conf)
+    todo = f"add to it\n  {_listed(lacking)}" if lacking else f"there is none: run `{setup}`"
+    yield Finding(f"{script} calls Jobsight", lacking == [], todo)
     readable = succeeds(["test", "-r", str(token.path)], token.owner)
     yield Finding(f"{token.owner} can read {token.path}", readable, f"run `{setup}`; open its directory")
-    marked = "jobsight" in config.get("Prolog", "")
-    yield Finding("Prolog marks jobs", marked or None, f"run `{setup} --configure` once all agents report")
+    cache = "set JobAcctGatherParams=no_file_cache if this Slurm knows it; else a job's cgroup counts where it is read"
+    yield Finding("Slurm's MaxRSS has no page cache", not counts_cache(config) or None, cache)
+    todo = unmarked(config, places, setup)
+    yield Finding("Prolog and Epilog mark jobs", not todo or None, todo)
+
+
+def _listed(lines: list[str]) -> str:
+    return "\n  ".join(lines)
 
 
 def _submit(user: str, script: str) -> str:

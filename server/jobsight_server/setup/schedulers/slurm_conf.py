@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
+from jobsight_server.setup.schedulers.scheduler import safe_call
 
 _LISTS = {"PrologFlags": {"alloc", "contain", "x11", "forcerequeueonfail", "runinjob"}, "JobSubmitPlugins": {"lua"}}
 """Settings with several sufficient values."""
@@ -26,7 +27,7 @@ def configured(file: Path, cluster: str, wanted: Mapping[str, str]) -> tuple[str
         if has(name, value, present):
             continue
         if present and name not in _LISTS:
-            notes[name] = f"{name} is {present}: keep it, and call {value} from it"
+            notes[name] = f"{name} is {present}: keep it, and add to it: {safe_call(Path(value))}"
             continue
         line = f"{name}={present + ',' if present else ''}{value}"
         own = re.compile(rf"(?im)^[ \t]*{name}[ \t]*=.*$")
