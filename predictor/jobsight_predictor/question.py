@@ -121,15 +121,3 @@ class JobGroups:
 def _levels_by_known(_groups: tuple[JobGroup, ...]) -> dict[int, list[tuple[int, int, Any]]]:
     """Return the levels of these job groups by known fields, as found so far: profiles share them."""
     return {}
-
-
-Limit = Literal["auto", "yes", "no"]
-"""Whether the scheduler ends jobs that exceed their request; ``auto`` infers it from the jobs."""
-
-LIMITS: tuple[Limit, ...] = ("auto", "yes", "no")
-
-Objective = Literal["coverage", "waste"]
-"""Objective of reservations: ``coverage``, a target share of jobs that fit, with little waste; ``waste``, the least
-waste, failed attempts included."""
-
-OBJECTIVES: tuple[Objective, ...] = ("coverage", "waste")

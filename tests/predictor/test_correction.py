@@ -68,7 +68,7 @@ def test_a_killed_job_teaches_that_it_needed_more() -> None:
     question = Question(user="a", application="p")
     chances = []
     for killed in (False, True):
-        profile = Profile("bytes", objective="waste")  # no price, which would rise with failures
+        profile = Profile("bytes")
         for _ in range(30):
             profile.learn(question, 100.0)
         for _ in range(40):

@@ -11,8 +11,7 @@ from jobsight_predictor.profile.calibration import (
     best_vote,
     capped_error,
 )
-from jobsight_predictor.profile.forecast import AtStart, FinishedJob, PendingForecast
-from jobsight_predictor.profile.groups import JobKeys, job_keys
+from jobsight_predictor.profile.groups import job_keys
 from jobsight_predictor.question import GroupKey, JobGroups, Question
 from jobsight_predictor.series import accuracy
 
@@ -30,12 +29,8 @@ def score(
     at_start: Forecasts,
 ) -> None:
     """Score a job of the user with these forecasts at submission and at its start."""
-    forecast = PendingForecast(forecasts)
-    forecast.value = answered
     hit = None if answered is None else abs(answered - actual) <= 0.2 * actual
-    again = AtStart(None, None, None, None, None, at_start)
-    keys = JobKeys(None, [], [], key_of(user), key_of(user), [])
-    experts.score(FinishedJob(Question(user), actual, 1.0, keys, forecast, again, hit, 1, True, True, 1.0))
+    experts.learn(key_of(user), actual, forecasts, at_start, answered, hit)
 
 
 def test_capped_error_is_what_accuracy_lacks() -> None:

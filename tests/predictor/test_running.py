@@ -10,13 +10,14 @@ from tests import make
 from tests.make import not_none
 
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.forecast import AtStart
+from jobsight_predictor.profile.prospect import Prospect, stated_near_limit
 from jobsight_predictor.profile.running import Outlook, grown, memory_runs_out, time_runs_out
 from jobsight_predictor.question import Question
 
 
 def learned(values: list[float], metric: str = "memory") -> Outlook:
-    question, profile = Question(user="a", application="p"), Profile("bytes", metric=metric)
+    question = Question(user="a", application="p", requested_time_s=3600.0)
+    profile = Profile("bytes", metric=metric)
     for value in values:
         profile.learn(question, value)
     return profile.outlook(question)
@@ -54,7 +55,7 @@ def test_a_job_of_users_who_end_in_time_does_not_run_out_and_one_of_the_others_d
     in_time, late = learned([3000.0, 3100.0, 3200.0] * 20, "runtime"), learned([3000.0, 7200.0, 7200.0] * 20, "runtime")
     for outlook, low, high in ((in_time, 0.0, 0.3), (late, 0.6, 1.0)):
         found = not_none(time_runs_out(outlook, 2900.0, 3600.0, 900.0))
-        assert low <= found.chance <= high
+        assert low <= not_none(found.chance) <= high
         assert (found.soon, found.due_s) == (found.chance, 700.0)
     later = not_none(time_runs_out(late, 2000.0, 3600.0, 900.0))
     assert (later.soon, later.due_s) == (0.0, 1600.0)
@@ -63,18 +64,42 @@ def test_a_job_of_users_who_end_in_time_does_not_run_out_and_one_of_the_others_d
     assert reached.chance == 1.0
 
 
+def test_the_chance_to_reach_the_limit_is_that_of_the_earlier_runs_which_got_as_far() -> None:
+    """The user's own runs count more than those of the site, and too few say nothing."""
+    profile = Profile("s", metric="runtime")
+    early, late = (Question(user=user, application="p", requested_time_s=1000.0) for user in ("early", "late"))
+
+    def chance(question: Question, elapsed_s: float) -> float | None:
+        return not_none(time_runs_out(profile.outlook(question), elapsed_s, 1000.0, 600.0)).chance
+
+    for _ in range(20):
+        assert chance(late, 300.0) is None
+        profile.learn(early, 350.0)
+    assert (chance(early, 300.0), chance(late, 300.0), chance(late, 400.0)) == (0.0, 0.0, None)
+    for _ in range(20):
+        profile.learn(late, 980.0, lower_bound=True)
+        profile.learn(late, 900.0)
+    assert chance(early, 300.0) == pytest.approx((0 + 2 / 3) / (20 + 2))
+    assert chance(late, 300.0) == pytest.approx((20 + 2 / 3) / (40 + 2))
+    assert chance(late, 960.0) == 1.0
+    assert chance(Question(user="new", requested_time_s=1000.0), 300.0) == pytest.approx(1 / 3)
+
+
 def test_growth_says_when_and_the_history_whether() -> None:
     outlook = learned([100.0, 190.0, 400.0, 400.0] * 10)
     growing = not_none(memory_runs_out(outlook, 180.0, 0.1, 200.0, 900.0, 3600.0, 600.0))
     flat = not_none(memory_runs_out(outlook, 180.0, 0.0, 200.0, 900.0, 3600.0, 600.0))
     old = not_none(memory_runs_out(outlook, 180.0, 0.0, 200.0, 360_000.0, 3600.0, 600.0))
-    assert growing.chance > flat.chance > 0.5
-    assert old.chance < 0.2 * flat.chance, "it would have happened before"
-    assert (growing.soon, growing.due_s) == (growing.chance, pytest.approx(200.0))
-    assert flat.soon == pytest.approx(flat.chance / 6.0)
+    assert not_none(growing.chance) > not_none(flat.chance) > 0.5
+    assert not_none(old.chance) < 0.2 * not_none(flat.chance), "it would have happened before"
+    assert growing.soon == growing.chance
+    assert growing.due_s == pytest.approx(200.0)
+    assert flat.soon == pytest.approx(not_none(flat.chance) / 6.0)
     steady = not_none(memory_runs_out(learned([100.0] * 40), 99.0, 0.1, 110.0, 900.0, 3600.0, 600.0))
-    assert steady.soon < 0.1, "such jobs never needed more"
+    assert not_none(steady.soon) < 0.1, "such jobs never needed more"
     assert memory_runs_out(outlook, 300.0, 0.1, 200.0, 900.0, 3600.0, 600.0) is None, "nothing held it to its request"
+    nothing_known = not_none(memory_runs_out(learned([]), 180.0, 0.1, 200.0, 900.0, 3600.0, 600.0))
+    assert (nothing_known.chance, nothing_known.soon) == (None, None)
 
 
 def test_growth_is_the_mean_of_the_last_minutes() -> None:
@@ -89,16 +114,24 @@ def test_growth_is_the_mean_of_the_last_minutes() -> None:
 
 
 def test_how_many_of_those_near_their_limit_run_out_is_learned_from_the_killed_ones() -> None:
-    question = Question(user="a", application="p", requested_time_s=3600.0)
+    question = Question(user="a", application="p", requested_memory_bytes=3600.0)
     chances = []
     for share in (0.0, 0.3, 0.8):
-        profile, rng = Profile("s", metric="runtime"), np.random.default_rng(5)
+        profile, rng = Profile("bytes", metric="memory"), np.random.default_rng(5)
         for i in range(600):
             value, is_killed = (600.0, False) if i % 2 else (3350.0, rng.random() < share)
             forecast = profile.forecast_job(question)
-            at_start = AtStart.of(profile.forecast_job(question, "start"))
+            at_start = profile.forecast_job(question, "start")
             seen = 3600.0 if is_killed else value
             profile.learn(question, seen, forecast, seen, lower_bound=is_killed, at_start=at_start)
-        restored = make.profile_of(profile.state(), "runtime")
+        restored = make.profile_of(profile.state(), "memory")
         chances.append(restored.outlook(question).exceeds(3600.0, 3300.0))
     assert chances[0] < 0.1 < 0.2 < chances[1] < 0.65 < chances[2] < 0.95
+
+
+def test_the_share_that_needs_the_whole_limit_is_of_those_near_it() -> None:
+    near = Prospect({50.0: 0.4, 90.0: 0.2, 99.0: 0.1, 100.0: 0.1}, beyond=0.2)
+    assert stated_near_limit(near, 100.0) == pytest.approx((0.1 + 0.2) / (0.2 + 0.1 + 0.1 + 0.2))
+    assert stated_near_limit(Prospect({90.0: 0.5}, beyond=0.0), 100.0) == 0.0
+    assert stated_near_limit(Prospect({50.0: 1.0}, beyond=0.0), 100.0) is None, "no job comes near it"
+    assert stated_near_limit(Prospect({}, beyond=0.0), 100.0) is None

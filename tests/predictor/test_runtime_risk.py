@@ -10,16 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta
+from tests.make import accuracy_of
 
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import (
-    BINS,
     GRID,
     GroupAccuracy,
     RuntimeAccuracy,
     SimpleAccuracy,
     TimeSliceAccuracy,
-    accuracy_of_histogram,
     bin_of,
 )
 from jobsight_predictor.runtime.success import (
@@ -28,12 +27,6 @@ from jobsight_predictor.runtime.success import (
     Recalibration,
     SuccessProbability,
 )
-
-
-def accuracy_of(ratios: np.ndarray, source: str = "site") -> RuntimeAccuracy:
-    counts = np.bincount([bin_of(ratio) for ratio in ratios.tolist()], minlength=BINS)
-    return accuracy_of_histogram(counts.astype(np.float64), source)
-
 
 SMOOTH = RuntimeAccuracy(beta.cdf(GRID, 0.6, 0.9), 1000.0, "beta")
 ratios = st.lists(st.floats(0.0, 3.0), max_size=50)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from jobsight_predictor.arrays import Floats, Indices
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.question import JobGroups, Objective
+from jobsight_predictor.question import JobGroups
 from jobsight_predictor.series import NEAR
 
 from .baselines import BASELINES
@@ -37,7 +37,6 @@ def run_backtest(
     group: Grouping = "user",
     forecasters: Sequence[str] = FIVE,
     coverage: float = 0.95,
-    objective: Objective = "coverage",
     baselines: bool = False,
     progress: Callable[[str, float], None] | None = None,
 ) -> dict[str, Any]:
@@ -62,11 +61,11 @@ def run_backtest(
         if name == "exponential":
             forecasts_of[UNCLIPPED] = replay_forecaster(UNCLIPPED, jobs, groups, protocol)
     report("jobsight", 0.4)
-    replayed = replay_jobsight(jobs, protocol, coverage, objective)
+    replayed = replay_jobsight(jobs, protocol, coverage)
 
     @cache
     def bounds_at(target: float) -> Floats:
-        return replayed.bounds if target == coverage else replay_jobsight(jobs, protocol, target, objective).bounds
+        return replayed.bounds if target == coverage else replay_jobsight(jobs, protocol, target).bounds
 
     report("quality", 0.8)
     compared = ~np.isnan(replayed.forecasts)
@@ -96,7 +95,6 @@ def run_backtest(
         "by_history": _by_history(replayed.forecasts, jobs, users, protocol),
         "bounds": {
             "target": coverage,
-            "objective": objective,
             **_cost_line(replayed.bounds, jobs),
             **coverages(
                 replayed.bounds,

@@ -11,9 +11,7 @@ from numpy.typing import NDArray
 from jobsight_predictor.arrays import Floats, Indices
 from jobsight_predictor.forecasters import FORECASTERS
 from jobsight_predictor.forecasters.exponential import UnclippedExponential
-from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.forecast import AtStart, PendingForecast
-from jobsight_predictor.question import Objective
+from jobsight_predictor.profile import PendingForecast, Profile
 from jobsight_predictor.series import DEFAULT_PARAMETERS, NEAR, RECENT, FiveParameters, make_five
 
 from .baselines import BASELINES
@@ -60,10 +58,9 @@ def replay_jobsight(
     jobs: Jobs,
     protocol: Protocol,
     coverage: float = 0.95,
-    objective: Objective = "coverage",
 ) -> Replayed:
     """Replay Jobsight: its answer for each job, at the start under that protocol, otherwise at submission."""
-    first, again = replay_both(jobs, protocol, coverage, objective)
+    first, again = replay_both(jobs, protocol, coverage)
     return again if protocol == "start" else first
 
 
@@ -71,7 +68,6 @@ def replay_both(
     jobs: Jobs,
     protocol: Protocol = "start",
     coverage: float = 0.95,
-    objective: Objective = "coverage",
 ) -> tuple[Replayed, Replayed]:
     """Replay Jobsight's answers for each job at submission, and again at its start.
 
@@ -80,20 +76,19 @@ def replay_both(
     same answer twice. Under protocols without starts the second is NaN.
     """
     n = len(jobs)
-    profile = Profile("", coverage, metric=jobs.metric, objective=objective)
+    profile = Profile("", coverage, metric=jobs.metric)
     first, second = np.full((3, n), np.nan), np.full((3, n), np.nan)
     values, seconds = jobs.values.tolist(), jobs.seconds.tolist()
     submitted, started = jobs.submitted.tolist(), jobs.started.tolist()
     pending: dict[int, PendingForecast] = {}
-    at_start: dict[int, AtStart] = {}
+    at_start: dict[int, PendingForecast] = {}
     for event, i in in_time(jobs, protocol):
         if event == "submit":
             pending[i] = profile.forecast_job(jobs.questions[i])
             continue
         if event == "start":
             has_waited = started[i] > submitted[i]
-            again = profile.forecast_job(jobs.questions[i], "start") if has_waited else pending[i]
-            at_start[i] = AtStart.of(again)
+            at_start[i] = profile.forecast_job(jobs.questions[i], "start") if has_waited else pending[i]
             continue
         forecast, kept = pending.pop(i), at_start.pop(i, None)
         profile.learn(jobs.questions[i], values[i], forecast, seconds[i], at_start=kept)
@@ -103,7 +98,7 @@ def replay_both(
     return Replayed(first[0], first[1], first[2], profile), Replayed(second[0], second[1], second[2], profile)
 
 
-def _store(answers: Floats, i: int, forecast: PendingForecast | AtStart) -> None:
+def _store(answers: Floats, i: int, forecast: PendingForecast) -> None:
     """Keep forecast, bound and probability, the rows of ``answers``, (3, n)."""
     if forecast.value is not None:
         answers[0, i], answers[2, i] = forecast.value, forecast.probability

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from .profile import Profile
+from .forecast import PendingForecast
+from .profile import JobForecast, MeanError, Profile, RunnerUp
 
-__all__ = ["Profile"]
+__all__ = ["JobForecast", "MeanError", "PendingForecast", "Profile", "RunnerUp"]

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from math import exp, inf, log
 from operator import mul
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jobsight_predictor.forecasters.base import LARGEST
 from jobsight_predictor.question import MOMENTS, GroupKey, Moment
 
 from .groups import CANDIDATES, Aging, Hits, Parts, Stored
 from .prospect import NEAR_LIMIT
-
-if TYPE_CHECKING:
-    from .forecast import AtStart, FinishedJob, PendingForecast
 
 Forecasts = list[tuple[int, Sequence[float]]]
 """The number of each group that makes forecasts, and those of its ``CANDIDATES``."""
@@ -89,11 +86,6 @@ class HitProbability(Stored):
         lean = self._weights[0] + sum(map(mul, self._weights[1:], features))
         return 1.0 / (1.0 + exp(-lean)) if lean > -500.0 else 0.0
 
-    def score(self, job: FinishedJob) -> None:
-        """Learn whether the job's forecast was within 20 %."""
-        if job.hit is not None:
-            self.learn(job.forecast.features, job.hit, job.weight)
-
     def learn(self, features: Sequence[float], hit: bool, weight: float = 1.0) -> None:
         """Learn whether the forecast with these features was within 20 %; ``weight`` of the job in the correction."""
         # Quick to settle, steady afterwards.
@@ -165,7 +157,7 @@ class ExpertWeights(Stored):
 
     def __init__(self, groups: int) -> None:
         self._site = {moment: Losses(groups) for moment in MOMENTS}
-        self.users = Parts("user", lambda: ExpertLosses(groups))
+        self.users = Parts("user", lambda: ExpertLosses(groups), lambda keys: (keys.user,))
 
     def weights(self, user: GroupKey, moment: Moment, forecasts: Forecasts) -> list[float]:
         """Return the weight of each of these forecasts' votes, in their order, 1 for the one expected to be best.
@@ -187,13 +179,20 @@ class ExpertWeights(Stored):
         least = min(expected)
         return [exp(TRUST * (least - each)) for each in expected]
 
-    def score(self, job: FinishedJob) -> None:
-        """Learn the losses of each candidate and of the answer, at submission and at start."""
-        at_submission, at_start = job.forecast.forecasts, job.at_start.forecasts
-        losses = self.users.to_learn(job.keys.user)
-        first = errors = _errors(at_submission, job.value)
-        if at_start is not None and at_start is not at_submission:
-            errors = _errors(at_start, job.value)
+    def learn(
+        self,
+        user: GroupKey,
+        value: float,
+        at_submission: Forecasts,
+        at_start: Forecasts,
+        answered: float | None,
+        hit: bool | None,
+    ) -> None:
+        """Learn the losses of each candidate at submission and at start, and that of the value ``answered``."""
+        losses = self.users.to_learn(user)
+        first = errors = _errors(at_submission, value)
+        if at_start is not at_submission:
+            errors = _errors(at_start, value)
         for of_moments in (self._site, losses.faded):
             of_moments["submission"].score(first)
             of_moments["start"].score(errors)
@@ -202,11 +201,9 @@ class ExpertWeights(Stored):
             a, b, c, d = accuracies[number]
             accuracies[number] = [a + (1.0 - e), b + (1.0 - f), c + (1.0 - g), d + (1.0 - h)]
         losses.jobs += 1
-        if job.hit is None or job.forecast.value is None:
-            losses.answered += 1.0
-        else:
-            losses.answered += capped_error(job.forecast.value, job.value)
-            losses.hits.score(job.hit)
+        losses.answered += 1.0 if answered is None else capped_error(answered, value)
+        if hit is not None:
+            losses.hits.score(hit)
 
 
 def _errors(forecasts: Forecasts, actual: float) -> Forecasts:
@@ -340,29 +337,26 @@ class Calibration(Stored):
 
     kept = ("price", "exceeding", "held")
 
-    def __init__(self, coverage: float, moment: Moment) -> None:
-        self._moment = moment
+    def __init__(self, coverage: float) -> None:
         self.price = FailurePrice(coverage)
         self.exceeding = Correction(SCARCE)
         self.held = Held()
 
-    def score(self, job: FinishedJob) -> None:
-        """Compare the job's use with its recommendation."""
-        reserved = job.forecast if self._moment == "submission" else job.at_start
-        if reserved.bound is None:
-            return
-        failed = job.value > reserved.bound
-        self.price.score(failed=failed)
-        self.held.score(reserved.bound, job.value, job.seconds)
-        if reserved.stated_exceed is not None:
-            self.exceeding.score(reserved.stated_exceed, failed, job.weight)
+    def learn(self, bound: float | None, stated: float | None, value: float, seconds: float, weight: float) -> None:
+        """Compare the use of a job with its ``bound``, and with the ``stated`` probability of more than that."""
+        if bound is not None:
+            self._score(stated, value > bound, weight)
+            self.held.score(bound, value, seconds)
 
-    def score_lower_bound(self, reserved: AtStart | PendingForecast, value: float) -> None:
+    def learn_lower_bound(self, bound: float | None, stated: float | None, value: float) -> None:
         """Learn that a job needed more than ``value``; ignore it if the bound is above that, since it may have held."""
-        if reserved.bound is not None and value >= reserved.bound:
-            self.price.score(failed=True)
-            if reserved.stated_exceed is not None:
-                self.exceeding.score(reserved.stated_exceed, True, 1.0)
+        if bound is not None and value >= bound:
+            self._score(stated, True, 1.0)
+
+    def _score(self, stated: float | None, failed: bool, weight: float) -> None:
+        self.price.score(failed=failed)
+        if stated is not None:
+            self.exceeding.score(stated, failed, weight)
 
 
 NEARLY_ALL = 0.97  # share of its limit last measured for a job that was killed for exceeding it
@@ -376,11 +370,60 @@ class NearLimit(Stored):
     def __init__(self) -> None:
         self.correction = Correction(TENTHS)
 
-    def score(self, job: FinishedJob) -> None:
-        """Learn whether a job that came near its limit ran out of it."""
-        self.learn(job.keys.request, job.value, job.at_start.out_near_limit, 1.0, job.weight)
-
     def learn(self, request: float | None, value: float, stated: float | None, all_of: float, weight: float) -> None:
-        """Learn from a job that used ``value``; it ran out if that is at least the share ``all_of`` of its request."""
+        """Learn from a job that used ``value``; it ran out if that is at least the share ``all_of`` of its request.
+
+        Jobs that did not come near it are ignored.
+        """
         if request is not None and stated is not None and value >= NEAR_LIMIT * request:
             self.correction.score(stated, value >= all_of * request, weight)
+
+
+STEPS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)  # shares of the limit; where runs are counted
+LEAST = 20  # runs of the site that got as far, needed to state a chance
+SITE = 2.0  # runs; weight of the site's share beside the user's own runs
+
+
+class TimesUsed(Aging):
+    """How many runs ended on each step of their limit, the last those that reached it."""
+
+    __slots__ = kept = ("ended",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended = [0] * (len(STEPS) + 2)
+
+    def chances(self, site: TimesUsed) -> tuple[float | None, ...]:
+        """Return for a run on each step the share of these runs that reached the limit of those that got as far.
+
+        The share of the ``site`` stands beside it; None if its runs are too few.
+        """
+        found: list[float | None] = []
+        for step in range(len(STEPS) + 1):
+            of_site, own = sum(site.ended[step:]), sum(self.ended[step:])
+            share = site.ended[-1] / of_site if of_site >= LEAST else None
+            found.append(None if share is None else (self.ended[-1] + SITE * share) / (own + SITE))
+        return tuple(found)
+
+
+OF_SITE: GroupKey = (0, ())
+_NONE = TimesUsed()
+
+
+class LimitsReached(Parts[TimesUsed]):
+    """How far the runs of each user, and of the site, got with their time limits."""
+
+    def __init__(self, *, of_time: bool) -> None:
+        super().__init__("limit", TimesUsed, lambda keys: (keys.user, OF_SITE) if of_time else ())
+
+    def learn(self, user: GroupKey, limit: float | None, ran: float, all_of: float) -> None:
+        """Count a run, which reached its limit if it ran for the share ``all_of`` of that."""
+        if limit:
+            share = ran / limit
+            step = len(STEPS) + 1 if share >= all_of else bisect_right(STEPS, share)
+            for key in {user, OF_SITE}:
+                self.to_learn(key).ended[step] += 1
+
+    def chances(self, user: GroupKey) -> tuple[float | None, ...]:
+        """Return a user's chances on each step."""
+        return self.get(user, _NONE).chances(self.get(OF_SITE, _NONE))

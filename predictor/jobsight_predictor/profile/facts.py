@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from math import asinh
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from jobsight_predictor.question import Facts
+from jobsight_predictor.question import Facts, GroupKey
 
 from .groups import Aging, Parts
 from .prospect import GATHERED, PRIOR, TAIL, Prospect, pareto
 from .reserve import wasted
-
-if TYPE_CHECKING:
-    from .forecast import FinishedJob
 
 KEPT = 500  # jobs; the last ones of an application
 NEAREST = 50  # jobs; nearest ones to forecast from
@@ -79,9 +76,11 @@ class FactsHistory(Aging):
 class FactsHistories(Parts[FactsHistory]):
     """Histories of the applications whose jobs have facts."""
 
-    def score(self, job: FinishedJob) -> None:
-        """Learn the need of a job with facts, and the waste of both recommendations."""
-        forecast, history = job.forecast, self.to_learn(job.keys.application)
-        if forecast.by_groups is not None and forecast.by_facts is not None:
-            history.score(forecast.by_groups, forecast.by_facts, job.value)
-        history.learn(job.question.facts, job.value)
+    def learn(
+        self, application: GroupKey, facts: Facts, value: float, by_groups: float | None, by_facts: float | None
+    ) -> None:
+        """Learn the need of a job with ``facts``, and the waste of both recommendations."""
+        history = self.to_learn(application)
+        if by_groups is not None and by_facts is not None:
+            history.score(by_groups, by_facts, value)
+        history.learn(facts, value)

@@ -7,19 +7,16 @@ from copy import copy
 from itertools import chain
 from math import inf
 from statistics import median_low
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from jobsight_predictor.question import Moment, Question
 from jobsight_predictor.series import NEAR
 
 from .calibration import Calibration, Forecasts, best_vote
 from .groups import SHARE, USER, Group, JobKeys, Stored
+from .model import Model
 from .prospect import Prospect, Witness, first_jobs, levels_of, prospect, stated_near_limit, with_shortfall
 from .reserve import FEW, Basis, Bound, Case, exceeding, ladder
-
-if TYPE_CHECKING:
-    from .profile import Profile
-
 
 APART = 1.05
 """Least factor by which the next attempt asks for more."""
@@ -35,14 +32,15 @@ def further(first: float, ladder: Sequence[float]) -> tuple[float, ...]:
 
 
 class PendingForecast(Stored):
-    """A forecast kept until its job has ended; ``value`` and ``bound`` are None if nothing was known.
+    """A forecast kept until its job has ended, made at submission or as the job started.
 
-    ``forecasts`` are those of the candidates of each known group. ``known`` is the number of the site's jobs learned by
-    then, ``basis`` that of the bound; ``by_groups`` and ``by_facts`` the bounds by the history of similar jobs, and by
-    the job's facts; ``stated_exceed`` the ``exceed_probability`` by the distribution alone, and ``out_near_limit`` that
-    of jobs near their limit (``stated_near_limit``). ``keys``, ``weights`` (of the candidates), ``ranking``,
-    ``exceed_probability``, ``limit`` (the request that it is held to), ``of_time`` and ``prospect`` serve the immediate
-    answer and are not kept. ``decided``: a recommendation that differs from the bound.
+    ``value``, its ``probability`` and ``bound`` are None if nothing was known. ``forecasts`` are those of the
+    candidates of each known group. ``known`` is the number of the site's jobs learned by then, ``basis`` that of the
+    bound; ``by_groups`` and ``by_facts`` the bounds by the history of similar jobs, and by the job's facts;
+    ``stated_exceed`` the ``exceed_probability`` by the distribution alone, and ``out_near_limit`` that of jobs near
+    their limit (``stated_near_limit``). ``decided``: recommended requests that differ from the bound, one an attempt.
+    The others serve the immediate answer and are not kept: ``keys``, ``weights`` (of the candidates), ``ranking``,
+    ``exceed_probability``, ``limit`` (the request that it is held to), ``of_time`` and ``prospect``.
     """
 
     kept = (
@@ -68,15 +66,15 @@ class PendingForecast(Stored):
         self.of_time = False
         self.out_near_limit: float | None = None
         self._attempts: tuple[float, ...] | None = None
-        self.decided: float | None = None
+        self.decided: tuple[float, ...] | None = None
         self.prospect: Prospect | None = None
-        self.probability = 0.0
+        self.probability: float | None = None
         self.features: tuple[float, ...] = ()
 
     @property
     def first(self) -> float | None:
         """Recommended request; None if unknown."""
-        return self.bound if self.decided is None else self.decided
+        return self.decided[0] if self.decided else self.bound
 
     @property
     def attempts(self) -> tuple[float, ...]:
@@ -85,12 +83,12 @@ class PendingForecast(Stored):
             self._attempts = () if self.bound is None else (self.bound,)
             if self.bound is not None and self.prospect is not None:
                 self._attempts = ladder(self.prospect, self.bound, self.limit, of_time=self.of_time)
-        return self._attempts if self.decided is None else further(self.decided, self._attempts)
+        return self.decided or self._attempts
 
-    def asking(self, amount: float) -> Self:
-        """Return a copy with another amount to request; jobs of a burst share the original."""
+    def asking(self, attempts: tuple[float, ...]) -> Self:
+        """Return a copy with other amounts to request; jobs of a burst share the original."""
         found = copy(self)
-        found.decided = amount
+        found.decided = attempts
         return found
 
     def state(self) -> list[Any]:
@@ -104,49 +102,8 @@ class PendingForecast(Stored):
         restored = cls()
         restored.load(state)
         restored._attempts = tuple(restored._attempts or ())
+        restored.decided = None if restored.decided is None else tuple(restored.decided)
         return restored
-
-
-class AtStart(NamedTuple):
-    """The kept part of a forecast made again as the job started; groups do not learn from it.
-
-    None if unknown; ``stated_exceed``, ``out_near_limit`` and ``forecasts`` as in a ``PendingForecast``.
-    """
-
-    value: float | None
-    bound: float | None
-    probability: float | None
-    stated_exceed: float | None
-    out_near_limit: float | None = None
-    forecasts: Forecasts | None = None
-
-    @classmethod
-    def of(cls, forecast: PendingForecast) -> Self:
-        """Make the kept part of this forecast."""
-        probability = None if forecast.value is None else forecast.probability
-        kept = (forecast.stated_exceed, forecast.out_near_limit, forecast.forecasts)
-        return cls(forecast.value, forecast.bound, probability, *kept)
-
-
-class FinishedJob(NamedTuple):
-    """A finished job for the submodels: its use and its forecasts.
-
-    ``seconds``: its run time; ``at_start``: the forecast as it started, or ``forecast`` if it did not wait; ``hit``:
-    the forecast was within 20 %, None without one; ``n``: jobs learned, this one included. ``weight`` is less than 1
-    within a burst, whose jobs are correlated; ``is_first``: first job of its application.
-    """
-
-    question: Question
-    value: float
-    seconds: float
-    keys: JobKeys
-    forecast: PendingForecast
-    at_start: AtStart | PendingForecast
-    hit: bool | None
-    n: int
-    begins_burst: bool
-    is_first: bool
-    weight: float
 
 
 BEYOND = 1.01  # share of the request beyond which a use exceeds it, rounding aside
@@ -183,9 +140,9 @@ class SimilarJobs(NamedTuple):
         return self._replace(forecasts=forecasts, prospect=self.prospect.cut(request), case=case, by_facts=by_facts)
 
 
-def similar_jobs(profile: Profile, question: Question) -> SimilarJobs:
+def similar_jobs(model: Model, question: Question) -> SimilarJobs:
     """Find the jobs similar to this one; changes nothing."""
-    keys, groups = profile.keys(question), profile.groups
+    keys, groups = model.keys(question), model.groups
     request = keys.request
     forecasts: Forecasts = []
     values: list[tuple[int, Group]] = []
@@ -199,16 +156,16 @@ def similar_jobs(profile: Profile, question: Question) -> SimilarJobs:
             asked = request or 0.0
             shares[key[0] & ~SHARE] = Witness(group, max(asked, group.least))
             forecasts.append((number, [value * asked for value in group.forecasts()]))
-    shortfall = profile.shortfalls.of(keys)
+    shortfall = model.shortfalls.of(keys)
 
-    def case(explained: bool, largest: float, evidence: int = 0, ended: int = 0, bursts: int = 0) -> Case:
+    def case(explained: bool, largest: float, evidence: int = 0, ended: int = 0) -> Case:
         missed = 0.0 if explained else shortfall.share
-        return Case(question.requested_time_s, request, False, ended, bursts, evidence, missed, largest)
+        return Case(question.requested_time_s, request, False, ended, evidence, missed, largest)
 
     if not values:
         unknown = with_shortfall(Prospect({}, 0.0), shortfall, 0)
         return SimilarJobs(keys, forecasts, None, unknown, case(False, 0.0))
-    is_new = keys.application not in profile.bursts and not _lacks_application(profile, question, keys)
+    is_new = keys.application not in model.bursts and not _lacks_application(model, question, keys)
     levels = first_jobs(groups, keys) if is_new else []
     of_first_jobs = None
     if levels and levels[-1][0].group.n >= FEW:
@@ -219,17 +176,16 @@ def similar_jobs(profile: Profile, question: Question) -> SimilarJobs:
     fields = keys.application[0]
     of_application = [group for bits, group in values if bits & fields == fields]
     ended = max([group.n for group in of_application], default=0)
-    bursts = max([group.evidence for group in of_application], default=0)
-    by_groups = prospect(levels, of_time=profile.of_time)
+    by_groups = prospect(levels, of_time=model.of_time)
     raised = decides = with_shortfall(by_groups, shortfall, ended)
     largest = max([group.top * scale for group, scale, _ in levels[0]])
-    of_groups = case(raised is by_groups, largest, evidence, ended, bursts)
+    of_groups = case(raised is by_groups, largest, evidence, ended)
     by_facts, facts_are_better = None, False
-    history = profile.facts.get(keys.application) if question.facts else None
+    history = model.facts.get(keys.application) if question.facts else None
     found = None if history is None else history.prospect(question.facts)
     if history is not None and found is not None:
         by_known = with_shortfall(found, shortfall, ended)
-        by_facts = by_known, case(by_known is found, inf, evidence, ended, bursts)
+        by_facts = by_known, case(by_known is found, inf, evidence, ended)
         facts_are_better = history.is_better
         decides = by_known if facts_are_better else raised
     near = None if request is None else stated_near_limit(decides, request)
@@ -237,29 +193,29 @@ def similar_jobs(profile: Profile, question: Question) -> SimilarJobs:
     return SimilarJobs(keys, forecasts, closest, raised, of_groups, by_facts, facts_are_better, near, of_first_jobs)
 
 
-def limit_of(profile: Profile, keys: JobKeys) -> float | None:
+def limit_of(model: Model, keys: JobKeys) -> float | None:
     """Return the request of a job that is held to it; None for one that may need more."""
     request = keys.request
-    if request is None or not profile.requests.are_limits or _beyond(profile, keys):
+    if request is None or not model.requests.are_limits or _beyond(model, keys):
         return None
-    return request if request > ROUNDED * profile.shortfalls.of(keys).lower_bound else None
+    return request if request > ROUNDED * model.shortfalls.of(keys).lower_bound else None
 
 
-def _beyond(profile: Profile, keys: JobKeys) -> bool:
+def _beyond(model: Model, keys: JobKeys) -> bool:
     """Return whether most of the last jobs of this application used more than requested: then requests do not limit
     it."""
     fields, values = keys.application
-    of_application = profile.groups.get((SHARE | fields, values))
+    of_application = model.groups.get((SHARE | fields, values))
     return of_application is not None and median_low(of_application.recent) > BEYOND
 
 
-def _lacks_application(profile: Profile, question: Question, keys: JobKeys) -> bool:
+def _lacks_application(model: Model, question: Question, keys: JobKeys) -> bool:
     """Return whether the question omits the application, rather than naming a new one, while jobs of the user are
     known.
 
     In a log without applications, the first jobs have none either, but then their user is new too.
     """
-    known = profile.n > 0 if question.user is None else keys.user in profile.experts.users
+    known = model.n > 0 if question.user is None else keys.user in model.experts.users
     return question.application is None and known
 
 
@@ -267,25 +223,25 @@ FIRST_SHARE = 0.5  # share of hits of a new user
 UNSEEN = 1.0  # jobs; weight of values anywhere, in the share near the forecast
 
 
-def weigh(profile: Profile, question: Question, similar: SimilarJobs, moment: Moment) -> PendingForecast:
+def weigh(model: Model, question: Question, similar: SimilarJobs, moment: Moment) -> PendingForecast:
     """Make the forecast for submission or start, with the weights and the price of that moment.
 
     Changes nothing. Nothing may be learned between ``similar_jobs`` and this; forecasts share their lists.
     """
-    calibration = profile.calibrations[moment]
+    calibration = model.calibrations[moment]
     keys, request = similar.keys, similar.keys.request
-    forecast = PendingForecast(similar.forecasts, keys, profile.n)
-    is_limit, forecast.of_time = similar.case.is_limit, profile.of_time
+    forecast = PendingForecast(similar.forecasts, keys, model.n)
+    is_limit, forecast.of_time = similar.case.is_limit, model.of_time
     if request is not None and is_limit:
         forecast.limit = request
     price = calibration.price.mean_jobs()
     by_groups, group = similar.prospect, similar.closest
     if group is None and request is None and not by_groups.places:
         return forecast
-    _use(calibration, forecast, by_groups, profile.bounds.reserve(by_groups, similar.case, price))
+    _use(calibration, forecast, by_groups, model.bounds.reserve(by_groups, similar.case, price))
     if group is None:  # without votes
         return forecast
-    forecast.weights = profile.experts.weights(keys.user, moment, similar.forecasts)
+    forecast.weights = model.experts.weights(keys.user, moment, similar.forecasts)
     votes: dict[float, float] = {}
     vote = votes.get
     said = chain.from_iterable([of_group for _, of_group in similar.forecasts])
@@ -296,19 +252,19 @@ def weigh(profile: Profile, question: Question, similar: SimilarJobs, moment: Mo
     if similar.of_first_jobs is not None and forecast.bound is not None and forecast.value > forecast.bound:
         # Votes come from applications with many jobs; the bound does not.
         forecast.value = min(similar.of_first_jobs, forecast.bound)
-    forecast.features = _features(profile, keys, expected, forecast.value, group)
-    forecast.probability = profile.hit_probability.probability(forecast.features)
+    forecast.features = _features(model, keys, expected, forecast.value, group)
+    forecast.probability = model.hit_probability.probability(forecast.features)
     forecast.by_groups = forecast.bound
     if similar.by_facts is not None:
         by_facts, case = similar.by_facts
-        bound = profile.bounds.reserve(by_facts, case, price)
+        bound = model.bounds.reserve(by_facts, case, price)
         forecast.by_facts = bound.value
         if similar.facts_are_better:
             bound = bound if bound.basis == "request" else bound._replace(basis="facts")
             _use(calibration, forecast, by_facts, bound)
     forecast.out_near_limit = similar.out_near_limit
-    if request is not None and is_limit and profile.requests.are_better:
-        can_fail = profile.bounds.can_fail(request, question.requested_time_s, price)
+    if request is not None and is_limit and model.requests.are_better:
+        can_fail = model.bounds.can_fail(request, question.requested_time_s, price)
         if moment == "submission" or not can_fail:
             _use(calibration, forecast, by_groups, Bound(request, 0.0, "request"))
     # The forecast ignores facts, so it does not limit a bound from them.
@@ -324,9 +280,9 @@ def _use(calibration: Calibration, forecast: PendingForecast, prospect: Prospect
     forecast.exceed_probability = calibration.exceeding.correct(forecast.stated_exceed)
 
 
-def _features(profile: Profile, keys: JobKeys, expected: float, value: float, group: Group) -> tuple[float, ...]:
+def _features(model: Model, keys: JobKeys, expected: float, value: float, group: Group) -> tuple[float, ...]:
     """Return ``probability.FEATURES`` of the most specific group."""
-    losses = profile.experts.users.get(keys.user)
+    losses = model.experts.users.get(keys.user)
     user_share = losses.hits.share(FIRST_SHARE) if losses else FIRST_SHARE
     places, total = group.distribution()
     low, high = value / (1.0 + NEAR), value / (1.0 - NEAR)

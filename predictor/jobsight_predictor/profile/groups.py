@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from jobsight_predictor.forecasters.base import LARGEST
 from jobsight_predictor.forecasters.decayed_mode import DecayedMode
 from jobsight_predictor.question import GroupKey, JobGroups, Question, group_name, label
-
-if TYPE_CHECKING:
-    from .forecast import FinishedJob
 
 PERIOD_S = 365.25 * 86400.0 / 12.0
 """Length of a period, the unit of ages: a month."""
@@ -112,12 +109,14 @@ AgingT = TypeVar("AgingT", bound=Aging)
 class Parts(dict[GroupKey, AgingT], Generic[AgingT]):
     """Parts of one kind by key, stored under ``name``.
 
-    ``changed`` has the keys of parts that changed since they were last stored, ``period`` is the current one.
+    ``of_job`` names the parts that concern a job. ``changed`` has the keys of parts that changed since they were last
+    stored, ``period`` is the current one.
     """
 
-    def __init__(self, name: str, make: Callable[[], AgingT]) -> None:
+    def __init__(self, name: str, make: Callable[[], AgingT], of_job: Callable[[JobKeys], Iterable[GroupKey]]) -> None:
         super().__init__()
-        self._name = name
+        self.name = name
+        self.of_job = of_job
         self._make = make
         self.changed: set[GroupKey] = set()
         self.period = 0
@@ -139,7 +138,7 @@ class Parts(dict[GroupKey, AgingT], Generic[AgingT]):
 
     def state_key(self, key: GroupKey) -> str:
         """Return the key under which a part is stored."""
-        return _state_key(self._name, key)
+        return _state_key(self.name, key)
 
     def take_changed(self) -> dict[str, Part]:
         """Return the parts changed since the last call, as stored."""
@@ -170,7 +169,7 @@ class JobKeys(NamedTuple):
     ``values`` are the keys of groups, from specific to general, each with its number among all that vote; ``shares``
     those of ``SHARES``, for a job with a ``request``. ``application`` is the user's application, or the user if the
     application is unknown; a burst consists of its jobs. ``first_jobs`` are the groups of the first finished job of
-    each application, of the user and of the site.
+    each application, of the user and of the site. ``facts`` is the application of a job with facts, else empty.
     """
 
     request: float | None
@@ -179,6 +178,12 @@ class JobKeys(NamedTuple):
     user: GroupKey
     application: GroupKey
     first_jobs: list[GroupKey]
+    facts: list[GroupKey]
+
+    @property
+    def groups(self) -> list[GroupKey]:
+        """Return the keys of all groups."""
+        return [*[key for _, key in self.values], *[key for _, key in self.shares], *self.first_jobs]
 
 
 @lru_cache(maxsize=1000)
@@ -195,7 +200,8 @@ def job_keys(job_groups: JobGroups, question: Question, request: float | None) -
         known: tuple[GroupKey, ...] = ((USER | APPLICATION, (user, application)), (USER, (user,)), (0, ()))
         first = len(job_groups.groups)
         shares = [(first + i, (SHARE | bits, names)) for i, (bits, names) in enumerate(known) if None not in names]
-    return JobKeys(request, job_groups.keys(question), shares, of_user, of_application, first_jobs)
+    facts = [of_application] if question.facts else []
+    return JobKeys(request, job_groups.keys(question), shares, of_user, of_application, first_jobs, facts)
 
 
 SHARE_OF_REQUEST = ", share of request"
@@ -370,18 +376,26 @@ class Group(Aging):
 class Groups(Parts[Group]):
     """The groups of a site."""
 
-    def score(self, job: FinishedJob) -> None:
-        """Add the job to its groups: by its use, and by its share of the request."""
-        keys = job.keys
-        self._add([key for _, key in keys.values], job, 0.0, job.hit, job.begins_burst)
-        unit = 0.0 if keys.request is None else keys.request or 1.0
-        self._add([key for _, key in keys.shares], job, unit, job.hit, job.begins_burst)
-        if job.is_first:
-            self._add(keys.first_jobs, job, unit, None, None)
+    def learn(
+        self, keys: JobKeys, value: float, hit: bool | None, *, known: int, now: int, begins_burst: bool, is_first: bool
+    ) -> None:
+        """Add a job to its groups: by its use, and by its share of the request.
 
-    def _add(self, keys: list[GroupKey], job: FinishedJob, unit: float, hit: bool | None, adds: bool | None) -> None:
+        ``hit``: its forecast was within 20 %; ``known`` and ``now`` as in ``Group.learn``; ``is_first``: it is the
+        first of its application.
+        """
+        unit = 0.0 if keys.request is None else keys.request or 1.0
+        self._add([key for _, key in keys.values], value, 0.0, hit, known, now, begins_burst)
+        self._add([key for _, key in keys.shares], value, unit, hit, known, now, begins_burst)
+        if is_first:
+            self._add(keys.first_jobs, value, unit, None, known, now, None)
+
+    def _add(
+        self, keys: list[GroupKey], value: float, unit: float, hit: bool | None, known: int, now: int, adds: bool | None
+    ) -> None:
         """Add the job to the groups of these keys, once to groups of the same jobs; in shares of ``unit``, unless 0."""
-        value = min(job.value / unit, LARGEST) if unit else job.value
+        if unit:
+            value = min(value / unit, LARGEST)
         self.changed.update(keys)
         found: dict[Group | None, list[GroupKey]] = {}
         for key in keys:
@@ -396,5 +410,5 @@ class Groups(Parts[Group]):
                 group.least = min(group.least or unit, unit)
             if hit is not None and group.n:
                 group.hits.score(hit)
-            group.learn(value, job.forecast.known, job.n, adds)
+            group.learn(value, known, now, adds)
             group.until = self.period + min(group.n, STAYS)

@@ -1,40 +1,92 @@
-"""Learns from finished jobs, and forecasts the next one's use."""
+"""Forecasts the next job's use, explains the forecast, and learns from finished jobs."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 from jobsight_predictor.forecasters.base import checked
-from jobsight_predictor.question import MOMENTS, GroupKey, JobGroups, Limit, Moment, Objective, Question
+from jobsight_predictor.question import MOMENTS, GroupKey, Moment, Question, label
 from jobsight_predictor.series import NEAR
 
-from .answer import JobForecast, MeanError, candidate_name, explain
-from .calibration import NEARLY_ALL, Calibration, ExpertWeights, HitProbability, NearLimit
-from .facts import FactsHistories, FactsHistory
-from .forecast import AtStart, FinishedJob, PendingForecast, SimilarJobs, limit_of, similar_jobs, weigh
-from .groups import SHARES, Burst, Clock, Group, Groups, JobKeys, Part, Parts, Stored, job_keys
-from .prospect import Shortfall, Shortfalls
-from .reserve import Bounds, RequestedLimits
+from .calibration import NEARLY_ALL
+from .forecast import PendingForecast, SimilarJobs, limit_of, similar_jobs, weigh
+from .groups import CANDIDATES, SHARE, SHARE_OF_REQUEST, SHARES, Group, level_name
+from .model import Model
+from .reserve import Basis, exceeding, needs_of
 from .running import Outlook
 
 QUESTIONS_AT_MOST = 200
 """Cached forecasts; cleared whenever the model learns."""
 
-_SITE_KEY = '["site"]'
-_SHAPE = 23
-"""Version of the stored state; state of another version is retrained."""
+NO_HISTORY = "no history: no job with a value has ended on this cluster yet"
+
+DIFFERENT = 0.01  # share of the better one; forecasts differ beyond this
 
 
-class Submodel(Protocol):
-    """A submodel that learns from finished jobs."""
+@dataclass(frozen=True, slots=True)
+class RunnerUp:
+    """The next best forecast, and its source."""
 
-    def score(self, job: FinishedJob) -> None: ...
+    value: float
+    forecaster: str
+    level: str
 
 
-class Profile:
+@dataclass(frozen=True, slots=True)
+class JobForecast:
+    """A job's expected use and its reservation; without evidence ``value`` is None and ``reason`` says why.
+
+    ``attempts`` is the ladder of reservations: the bound, then those that waste least given that all before were too
+    little.
+
+    ``probability`` is that of being within 20 %; ``bound`` is the reservation with which the share ``coverage`` of all
+    jobs fits, ``bound_basis`` its basis, ``exceed_probability`` the estimated probability that this job needs more.
+    ``need`` is the bound without the limit of the request; ``limited_by_request`` if that is more. ``need_steps`` are
+    amounts, ascending, with the share of similar jobs for which each is enough. ``observed_coverage`` and
+    ``observed_cost_coverage`` are the shares held by the site's bounds so far, by jobs and by value x seconds.
+    ``level`` names the group of earlier jobs behind the forecast, ``n`` is its size, ``last_values`` the use of the
+    last of them, oldest first.
+    """
+
+    value: float | None
+    unit: str
+    forecaster: str | None
+    level: str | None
+    n: int
+    probability: float | None
+    bound: float | None
+    bound_basis: Basis | None
+    need: float | None
+    need_steps: tuple[tuple[float, float], ...]
+    limited_by_request: bool
+    attempts: tuple[float, ...]
+    exceed_probability: float | None
+    coverage: float
+    observed_coverage: float | None
+    observed_cost_coverage: float | None
+    runner_up: RunnerUp | None
+    last_values: tuple[float, ...]
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MeanError:
+    """Mean relative error, each capped at 1, of the answers and of the best single candidate, over a user's jobs.
+
+    ``best_candidate`` names that candidate, chosen in hindsight.
+    """
+
+    jobs: int
+    answered: float
+    best: float
+    best_candidate: str
+
+
+class Profile(Model):
     """Learns from finished jobs of one metric on one cluster; forecasts the next one's use.
 
     Forecasts are scored as of submission, when the user had to decide: keep the result of ``forecast_job`` and pass it
@@ -43,67 +95,65 @@ class Profile:
 
     A job that waited may be forecast again as it starts. These forecasts have separate weights and calibration; the
     rest of the model learns from those at submission.
-
-    State is stored by key: the few ``state_keys`` of a question are enough to answer it and to learn such a job.
     """
 
-    def __init__(
-        self,
-        unit: str,
-        coverage: float = 0.95,
-        *,
-        metric: str = "",
-        objective: Objective = "coverage",
-        limit: Limit = "auto",
-    ) -> None:
-        """``metric``: users may request memory and runtime; ``limit``: whether these requests are enforced."""
-        self.unit = unit
-        self.n = 0
-        """Number of jobs learned."""
-        self.job_groups = JobGroups()
-        self.of_time = metric == "runtime"
-        self.clock = Clock()
-        self.groups = Groups("group", Group)
-        self.bursts = Parts("kind", Burst)
-        self.facts = FactsHistories("facts", FactsHistory)
-        self.shortfalls = Shortfalls("shortfall", Shortfall)
-        self.experts = ExpertWeights(len(self.job_groups.groups) + len(SHARES))
-        self.bounds = Bounds(coverage, objective, of_time=self.of_time)
-        self.requests = RequestedLimits(metric, self.bounds, limit)
-        self.hit_probability = HitProbability()
-        self.near_limit = NearLimit()
-        self.calibrations = {moment: Calibration(coverage, moment) for moment in MOMENTS}
-        # In order of learning: requests use bounds that have learned.
-        self._learners: tuple[Submodel, ...] = (
-            self.experts, self.bounds, self.hit_probability, *self.calibrations.values(), self.near_limit, self.groups,
-            self.requests, self.shortfalls,
-        )  # fmt: skip
-        self._parts: dict[str, Parts[Any]] = {
-            "user": self.experts.users, "kind": self.bursts, "shortfall": self.shortfalls, "facts": self.facts,
-            "group": self.groups,
-        }  # fmt: skip
-        self._of_site: dict[str, Stored] = {
-            "clock": self.clock, "losses": self.experts, "mean_job": self.bounds.mean_job,
-            **{f"calibration at {moment}": calibration for moment, calibration in self.calibrations.items()},
-            "requests": self.requests, "hit_probability": self.hit_probability, "near_limit": self.near_limit,
-        }  # fmt: skip
-        self._is_site_changed = False
+    def __init__(self, unit: str, coverage: float = 0.95, *, metric: str = "") -> None:
+        """``metric``: users may request memory and runtime."""
+        super().__init__(unit, coverage, metric=metric)
         # Cleared whenever something is learned.
         self._latest: dict[Question, tuple[SimilarJobs, SimilarJobs, dict[tuple[Moment, bool], PendingForecast]]] = {}
 
-    @property
-    def are_limits(self) -> bool:
-        """Return whether requests are enforced: hardly any job has used more than it requested."""
-        return self.requests.are_limits
-
-    def keys(self, question: Question) -> JobKeys:
-        """Return the keys of similar jobs."""
-        return job_keys(self.job_groups, question, self.requests.of(question))
+    def load(self, state: Mapping[str, Sequence[Any]]) -> None:
+        """Load parts as ``Model.load`` does."""
+        self._latest.clear()
+        super().load(state)
 
     def answer(self, question: Question, moment: Moment = "submission") -> JobForecast:
         """Answer with the job's expected use, its reservation, their probabilities and basis. Changes nothing."""
         forecast = self.forecast_job(question, moment)
-        return explain(self, forecast, self.need_of(question, forecast, moment), moment)
+        need = self.need_of(question, forecast, moment)
+        calibration = self.calibrations[moment]
+        held, correct = calibration.held, calibration.exceeding.correct
+        value, forecaster, level, n, runner_up = forecast.value, None, None, 0, None
+        last_values: tuple[float, ...] = ()
+        if value is not None:
+            assert forecast.keys is not None
+            forecaster, key, group = self._source(forecast, value)
+            level, n = level_name(key), group.n
+            scale = (forecast.keys.request or 1.0) if key[0] & SHARE else 1.0
+            last_values = tuple([last * scale for last in group.recent])
+            for _, other in forecast.ranking:
+                if abs(other - value) > DIFFERENT * value:
+                    its_forecaster, its_key, _ = self._source(forecast, other)
+                    runner_up = RunnerUp(other, its_forecaster, level_name(its_key))
+                    break
+        exceed_probability = forecast.exceed_probability
+        if forecast.limit < inf and forecast.bound is not None and forecast.basis == "request":
+            exceed_probability = correct(exceeding(need.prospect, forecast.bound))
+        needs = needs_of(need.prospect)
+        # A larger amount keeps the share of a smaller one where their bins of probabilities, corrected singly, differ.
+        shares = accumulate([1.0 - correct(more) for _, more in needs], max)
+        return JobForecast(
+            value=value,
+            unit=self.unit,
+            forecaster=forecaster,
+            level=level,
+            n=n,
+            probability=forecast.probability,
+            bound=forecast.bound,
+            bound_basis=forecast.basis,
+            need=need.bound,
+            need_steps=tuple([(amount, share) for (amount, _), share in zip(needs, shares, strict=True)]),
+            limited_by_request=forecast.bound is not None and (need.bound or 0.0) > forecast.bound,
+            attempts=forecast.attempts,
+            exceed_probability=exceed_probability,
+            coverage=self.bounds.coverage,
+            observed_coverage=held.coverage,
+            observed_cost_coverage=held.cost_coverage,
+            runner_up=runner_up,
+            last_values=last_values,
+            reason=NO_HISTORY if value is None else None,
+        )
 
     def need_of(self, question: Question, forecast: PendingForecast, moment: Moment = "submission") -> PendingForecast:
         """Return this current ``forecast`` without the limit of the job's request. Changes nothing."""
@@ -134,7 +184,9 @@ class Profile:
     def outlook(self, question: Question) -> Outlook:
         """Return the distribution of the job's total need, for when it runs. Changes nothing."""
         forecast = self.forecast_job(question, "start")
-        return Outlook.of(forecast.prospect, self.near_limit.correction.shifts, of_time=self.of_time)
+        if self.of_time:
+            return Outlook.of(forecast.prospect, chances=self.limits.chances(self.keys(question).user))
+        return Outlook.of(forecast.prospect, self.near_limit.correction.shifts)
 
     def mean_error(self, user: str | None) -> MeanError | None:
         """Compare the answers with the user's best single candidate in hindsight; None for a user without jobs."""
@@ -144,7 +196,7 @@ class Profile:
         accuracies = [accuracy for of_group in losses.accuracies for accuracy in of_group]
         best = max(range(len(accuracies)), key=accuracies.__getitem__)
         of_best = losses.jobs - accuracies[best]
-        return MeanError(losses.jobs, losses.answered / losses.jobs, of_best / losses.jobs, candidate_name(self, best))
+        return MeanError(losses.jobs, losses.answered / losses.jobs, of_best / losses.jobs, self._candidate_name(best))
 
     def learn(
         self,
@@ -155,7 +207,7 @@ class Profile:
         *,
         lower_bound: bool = False,
         at: float | None = None,
-        at_start: AtStart | None = None,
+        at_start: PendingForecast | None = None,
     ) -> None:
         """Score the forecast of the job, then learn its use, in ``seconds`` if known.
 
@@ -178,97 +230,64 @@ class Profile:
             forecast = self.forecast_job(question)
         self._latest.clear()
         self.n += 1
+        again = at_start or forecast
         keys = forecast.keys or self.keys(question)  # none with a forecast stored meanwhile
-        burst = self.bursts.to_learn(keys.application).add(forecast.known, self.n)
+        begins_burst, is_first, weight = self.bursts.to_learn(keys.application).add(forecast.known, self.n)
         hit = None if forecast.value is None else abs(forecast.value - value) <= NEAR * value
         ran_s = seconds or question.requested_time_s or 1.0
-        job = FinishedJob(question, value, ran_s, keys, forecast, at_start or forecast, hit, self.n, *burst)
-        for submodel in self._learners:
-            submodel.score(job)
-        if question.facts:
-            self.facts.score(job)
+        self.experts.learn(keys.user, value, forecast.forecasts, again.forecasts, forecast.value, hit)
+        self.bounds.learn(value, question.requested_time_s)
+        if hit is not None:
+            self.hit_probability.learn(forecast.features, hit, weight)
+        for moment, made in zip(MOMENTS, (forecast, again), strict=True):
+            self.calibrations[moment].learn(made.bound, made.stated_exceed, value, ran_s, weight)
+        if self.of_time:
+            self.limits.learn(keys.user, keys.request, value, 1.0)
+        else:
+            self.near_limit.learn(keys.request, value, again.out_near_limit, 1.0, weight)
+        self.groups.learn(
+            keys, value, hit, known=forecast.known, now=self.n, begins_burst=begins_burst, is_first=is_first
+        )
+        self.requests.learn(keys.request, forecast.by_groups, value, ran_s)  # by bounds that have learned
+        self.shortfalls.learn(keys, value)
+        for application in keys.facts:
+            self.facts.learn(application, question.facts, value, forecast.by_groups, forecast.by_facts)
 
     def _learn_lower_bound(
-        self, question: Question, value: float, forecast: PendingForecast | None, at_start: AtStart | None
+        self, question: Question, value: float, forecast: PendingForecast | None, at_start: PendingForecast | None
     ) -> None:
         expected = self.forecast_job(question).value
         self._latest.clear()
         if expected is None or value >= expected:  # otherwise uninformative: such jobs need more anyway
             self.shortfalls.to_learn(self.keys(question).application).add(value)
+        request = self.requests.of(question)
+        if self.of_time:
+            self.limits.learn(self.keys(question).user, request, value, NEARLY_ALL)
         if forecast is not None:
             again = at_start or forecast
-            self.near_limit.learn(self.requests.of(question), value, again.out_near_limit, NEARLY_ALL, 1.0)
-            self.calibrations["submission"].score_lower_bound(forecast, value)
-            self.calibrations["start"].score_lower_bound(again, value)
+            if not self.of_time:
+                self.near_limit.learn(request, value, again.out_near_limit, NEARLY_ALL, 1.0)
+            for moment, made in zip(MOMENTS, (forecast, again), strict=True):
+                self.calibrations[moment].learn_lower_bound(made.bound, made.stated_exceed, value)
 
-    def _advance(self, at: float) -> None:
-        """Note the end of a job; drop expired parts."""
-        has_moved = self.clock.advance(at)
-        if self.groups.period != self.clock.period:
-            for parts in self._parts.values():
-                parts.period = self.clock.period
-                if has_moved:
-                    parts.drop_old()
+    def _candidate_name(self, index: int) -> str:
+        """Return the name of a group's candidate in answers, by its place among all."""
+        of_group, candidate = divmod(index, len(CANDIDATES))
+        groups = [label(group) for group in self.job_groups.groups]
+        groups += [label(group) + SHARE_OF_REQUEST for group in SHARES]
+        return f"{CANDIDATES[candidate]} by {groups[of_group]}"
 
-    def too_old(self) -> int | None:
-        """Return the current period if it began since the last call, else None.
-
-        The caller, which stores ``changed_state``, deletes the expired parts.
-        """
-        has_moved, self.clock.has_moved = self.clock.has_moved, False
-        return self.clock.period if has_moved else None
-
-    def state_keys(self, question: Question) -> list[str]:
-        """Return the keys of the state that this question needs, and that learning such a job changes."""
-        keys = self.keys(question)
-        needed: list[tuple[Parts[Any], list[GroupKey]]] = [
-            (self.experts.users, [keys.user]),
-            (self.bursts, [keys.application]),
-            (self.shortfalls, [keys.application, keys.user]),
-            (self.facts, [keys.application] if question.facts else []),
-            (self.groups, [*[key for _, key in (*keys.values, *keys.shares)], *keys.first_jobs]),
-        ]
-        named = [parts.state_key(key) for parts, of_job in needed for key in dict.fromkeys(of_job)]
-        return [_SITE_KEY, *named]
-
-    def changed_state(self) -> dict[str, Part]:
-        """Return the state changed since the last call, by key."""
-        found: dict[str, Part] = {}
-        for parts in self._parts.values():
-            found |= parts.take_changed()
-        if self._is_site_changed:
-            site = {name: kept.state() for name, kept in self._of_site.items()}
-            header = {"shape": _SHAPE, "objective": self.bounds.objective, "n": self.n}
-            found[_SITE_KEY] = Part(header | site, None)
-        self._is_site_changed = False
-        return dict(sorted(found.items()))
-
-    def state(self) -> dict[str, Part]:
-        """Return all state, by key."""
-        for parts in self._parts.values():
-            parts.changed.update(parts)
-        self._is_site_changed |= self.n > 0
-        return self.changed_state()
-
-    def load(self, state: Mapping[str, Sequence[Any]]) -> None:
-        """Load parts (state, until) from ``changed_state`` or ``state``, except expired ones.
-
-        Raises:
-            ValueError: it has another objective or another version.
-        """
-        self._latest.clear()
-        if _SITE_KEY in state:  # first: decides whether the others can be read
-            self._load_site(state[_SITE_KEY][0])
-        for name, (piece, until) in state.items():
-            kind, *key = json.loads(name)
-            if kind in self._parts and until >= self.clock.period:
-                self._parts[kind].load((key[0], tuple(key[1:])), piece, until)
-
-    def _load_site(self, site: Mapping[str, Any]) -> None:
-        if site.get("shape") != _SHAPE or site["objective"] != self.bounds.objective:
-            raise ValueError("this state comes from another version or objective: retrain on the finished jobs")
-        self.n = site["n"]
-        for name, kept in self._of_site.items():
-            kept.load(site[name])
-        for parts in self._parts.values():
-            parts.period = self.clock.period
+    def _source(self, forecast: PendingForecast, value: float) -> tuple[str, GroupKey, Group]:
+        """Return candidate, key and group of the most specific group that forecast ``value``, by the greatest
+        weight."""
+        assert forecast.keys is not None
+        width, keys = len(CANDIDATES), dict([*forecast.keys.values, *forecast.keys.shares])
+        for k, (number, of_group) in enumerate(forecast.forecasts):
+            if value in of_group:
+                weights = forecast.weights[k * width : (k + 1) * width]
+                best = max([i for i in range(width) if of_group[i] == value], key=weights.__getitem__)
+                return CANDIDATES[best], keys[number], self.groups[keys[number]]
+        for key in forecast.keys.first_jobs:  # of a new application
+            if (group := self.groups.get(key)) is not None:
+                return CANDIDATES[1], key, group
+        raise LookupError(f"no candidate forecast {value!r}")

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from jobsight_predictor.question import GroupKey
 
 from .groups import APPLICATION, USER, Aging, Group, JobKeys, Parts
-
-if TYPE_CHECKING:
-    from .forecast import FinishedJob
 
 MOST = 5  # jobs; limit on jobs that needed more and were not repeated, or came one after the other
 OVER = 0.03  # probability for the next job below which a shortfall is dropped
@@ -79,11 +76,11 @@ class Shortfalls(Parts[Shortfall]):
     application, and for those of unknown application.
     """
 
-    def score(self, job: FinishedJob) -> None:
-        """Learn from a job that had enough."""
-        for key in {job.keys.application, job.keys.user}:
+    def learn(self, keys: JobKeys, value: float) -> None:
+        """Learn from a job that used ``value`` and had enough."""
+        for key in {keys.application, keys.user}:
             if key in self and self[key].share > 0.0:
-                self.to_learn(key).score(job.value)
+                self.to_learn(key).score(value)
 
     def of(self, keys: JobKeys) -> Shortfall:
         """Return the shortfall most likely to concern this job; ``NONE`` without one."""

@@ -7,16 +7,13 @@ from collections.abc import Sequence
 from itertools import accumulate
 from math import inf, log
 from operator import mul
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from jobsight_predictor.forecasters.base import LARGEST
-from jobsight_predictor.question import OBJECTIVES, Limit, Objective, Question
+from jobsight_predictor.question import Question
 
 from .groups import Stored
 from .prospect import SPREAD, Prospect, Step
-
-if TYPE_CHECKING:
-    from .forecast import FinishedJob
 
 FARTHEST = 4.0  # factor; limit on a quantile, as a multiple of the highest place
 LEAST_FIT = 0.25  # share of jobs that fit; lower steps are never the cheapest
@@ -228,7 +225,6 @@ class MeanJob(Stored):
 
 
 FEW = 5  # jobs of an application needed before reservations may be below its own quantile
-FEW_BURSTS = 2  # bursts of them, that are enough where waste alone counts
 CAUTION = 0.03  # share; limit on its failures, since jobs of a burst fail together
 
 Basis = Literal["quantile", "largest seen", "request", "facts", "similar jobs"]
@@ -257,7 +253,6 @@ class Case(NamedTuple):
     request: float | None = None
     is_limit: bool = False
     ended: int = 0
-    bursts: int = 0
     own: int = 1
     shortfall: float = 0.0
     largest: float = inf
@@ -266,24 +261,20 @@ class Case(NamedTuple):
 class Bounds:
     """Reserves at the least expected cost of waste and failures (``cheapest``).
 
-    With the objective ``coverage``, the price follows the site's failures (``FailurePrice``): cheap jobs are safer than
-    expensive ones, and the chosen share fits in the long run. With ``waste`` it is zero: a failed attempt costs only
-    its reservation. Until ``FEW`` jobs of an application have ended (with ``waste``, of two bursts), and with
-    ``coverage`` also while they lately needed more than they had, a job gets at least the quantile of its own
-    distribution, which with little evidence lies above the largest value seen.
+    The price follows the site's failures (``FailurePrice``): cheap jobs are safer than expensive ones, and the chosen
+    share fits in the long run. Until ``FEW`` jobs of an application have ended, and while they lately needed more than
+    they had, a job gets at least the quantile of its own distribution, which with little evidence lies above the
+    largest value seen.
 
     Raises:
-        ValueError: ``coverage`` is not a share of jobs, or the objective is unknown.
+        ValueError: ``coverage`` is not a share of jobs.
     """
 
-    def __init__(self, coverage: float = 0.95, objective: Objective = "coverage", *, of_time: bool = False) -> None:
+    def __init__(self, coverage: float = 0.95, *, of_time: bool = False) -> None:
         """``of_time``: values are run times, so a long job also wastes for long."""
         if not 0.0 < coverage < 1.0:
             raise ValueError(f"coverage is {coverage}: it is a share of jobs, above 0 and below 1")
-        if objective not in OBJECTIVES:
-            raise ValueError(f"objective is {objective!r}: choose from {', '.join(OBJECTIVES)}")
         self.coverage = coverage
-        self.objective = objective
         self._of_time = of_time
         self.mean_job = MeanJob()
 
@@ -295,14 +286,12 @@ class Bounds:
             return Bound(request or 0.0, 0.0 if case.is_limit else may_fail, "request")
         ceiling = request if request is not None and case.is_limit else inf
         steps = prospect.steps
-        price = 0.0
-        if self.objective == "coverage":
-            price = price_mean_jobs * self.mean_job.value_seconds
-            if not self._of_time:
-                price /= self.mean_job.seconds(case.seconds)
+        price = price_mean_jobs * self.mean_job.value_seconds
+        if not self._of_time:
+            price /= self.mean_job.seconds(case.seconds)
         value, exceeds = cheapest(steps, prospect, ceiling, price, of_time=self._of_time)
-        is_new = case.ended < FEW and case.is_limit and (self.objective == "coverage" or case.bursts < FEW_BURSTS)
-        if is_new or (self.objective == "coverage" and case.shortfall > may_fail):
+        is_new = case.ended < FEW and case.is_limit
+        if is_new or case.shortfall > may_fail:
             cautious = quantile(steps, prospect.beyond, min(may_fail, CAUTION) if is_new else may_fail)
             value, exceeds = max((value, exceeds), cautious)
         if request is not None and (value >= ceiling or (value < request and not case.own)):
@@ -312,27 +301,17 @@ class Bounds:
         return Bound(min(value, LARGEST), min(1.0, max(0.0, exceeds)), basis)
 
     def can_fail(self, request: float, seconds: float | None, price_mean_jobs: float) -> bool:
-        """Return whether the failure of a job that may hold ``request`` for ``seconds`` costs less than its price.
-
-        Always False with the objective ``waste``, which does not count failures.
-        """
-        if self.objective != "coverage":
-            return False
+        """Return whether the failure of a job that may hold ``request`` for ``seconds`` costs less than its price."""
         job = request * (request if self._of_time else self.mean_job.seconds(seconds))
         return job * price_mean_jobs < self.mean_job.value_seconds
-
-    def score(self, job: FinishedJob) -> None:
-        """Learn the need of a job that may have run for its requested time."""
-        self.learn(job.value, job.question.requested_time_s)
 
     def learn(self, value: float, seconds: float | None = None) -> None:
         """Learn the need of a job that may have run for ``seconds``."""
         self.mean_job.learn(value, seconds or (value if self._of_time else None))
 
     def failure(self) -> float:
-        """Cost of a failed attempt besides its waste: a mean job, in value x seconds; 0 with the objective
-        ``waste``."""
-        return self.mean_job.value_seconds if self.objective == "coverage" else 0.0
+        """Cost of a failed attempt besides its waste: a mean job, in value x seconds."""
+        return self.mean_job.value_seconds
 
 
 REQUEST_FADE = 0.999  # share of a waste's weight left one job later
@@ -347,15 +326,14 @@ class RequestedLimits(Stored):
     """Counts jobs that used more than they requested.
 
     Requests are limits as long as at least as many jobs stay within them as within bounds: then no forecast and no
-    bound need exceed them. ``limit`` "yes" or "no" decides that beforehand.
+    bound need exceed them.
     """
 
     kept = ("_asked", "_beyond", "_wasted_by_requests", "_wasted_by_bounds")
 
-    def __init__(self, metric: str, bounds: Bounds, limit: Limit = "auto") -> None:
+    def __init__(self, metric: str, bounds: Bounds) -> None:
         self._bounds = bounds
         self._field = REQUESTED.get(metric)
-        self._limit = limit
         self._asked = 0
         self._beyond = 0
         self._wasted_by_requests = 0.0
@@ -369,8 +347,6 @@ class RequestedLimits(Stored):
     @property
     def are_limits(self) -> bool:
         """Return whether a job is expected to stay within its request."""
-        if self._limit != "auto":
-            return self._limit == "yes"
         return self._beyond <= (1.0 - self._bounds.coverage) * self._asked + DOUBTED
 
     @property
@@ -378,12 +354,11 @@ class RequestedLimits(Stored):
         """Return whether requests have lately wasted clearly less than bounds: these users know their jobs' needs."""
         return self._wasted_by_requests < BETTER * self._wasted_by_bounds
 
-    def score(self, job: FinishedJob) -> None:
-        """Compare the job's use with its request and with the bound from similar jobs.
+    def learn(self, request: float | None, bound: float | None, value: float, seconds: float) -> None:
+        """Compare the use of a job that ran for ``seconds`` with its request, and with the bound from similar jobs.
 
         A failed attempt costs the price of a failure (``Bounds.failure``) besides its waste, in value x seconds.
         """
-        request, bound, value = job.keys.request, job.forecast.by_groups, job.value
         if request is None:
             return
         self._asked += 1
@@ -392,5 +367,5 @@ class RequestedLimits(Stored):
             failure = self._bounds.failure()
             self._wasted_by_requests *= REQUEST_FADE
             self._wasted_by_bounds *= REQUEST_FADE
-            self._wasted_by_requests += wasted(request, value) * job.seconds + failure * (value > request)
-            self._wasted_by_bounds += wasted(bound, value) * job.seconds + failure * (value > bound)
+            self._wasted_by_requests += wasted(request, value) * seconds + failure * (value > request)
+            self._wasted_by_bounds += wasted(bound, value) * seconds + failure * (value > bound)

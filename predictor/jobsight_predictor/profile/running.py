@@ -9,7 +9,7 @@ from itertools import accumulate
 from math import exp, inf
 from typing import Any, NamedTuple, Self
 
-from .calibration import TENTHS
+from .calibration import STEPS, TENTHS
 from .prospect import NEAR_LIMIT, TAIL, TIME_TAIL, Prospect
 
 GROWTH_S = 600.0  # seconds; memory length of the growth of a job's use
@@ -22,7 +22,8 @@ class Outlook:
 
     ``places`` ascending, ``at_least`` the probability of needing each or more, both (n,), with n 0 without evidence.
     Needs beyond the last, of probability ``beyond``, follow a Pareto law with this ``index``. ``shifts`` correct the
-    predicted share of jobs near their limit that run out, by tenths (``Correction.shifts``).
+    predicted share of jobs near their limit that run out, by tenths (``Correction.shifts``); of run times instead
+    ``chances`` to reach the limit on each of ``STEPS``.
     """
 
     places: tuple[float, ...] = ()
@@ -30,17 +31,19 @@ class Outlook:
     beyond: float = 1.0
     index: float = TAIL
     shifts: tuple[float, ...] = ()
+    chances: tuple[float | None, ...] = ()
 
     @classmethod
-    def of(cls, prospect: Prospect | None, shifts: Sequence[float] = (), *, of_time: bool) -> Self:
-        """Make the outlook from a distribution; ``of_time``: the values are run times."""
-        index = TIME_TAIL if of_time else TAIL
+    def of(cls, prospect: Prospect | None, shifts: Sequence[float] = (), chances: Sequence[float | None] = ()) -> Self:
+        """Make the outlook from a distribution, of run times if there are ``chances``."""
+        index = TIME_TAIL if chances else TAIL
         steps = [] if prospect is None else prospect.steps
         if prospect is None or not steps:
-            return cls(index=index, shifts=tuple(shifts))
+            return cls(index=index, shifts=tuple(shifts), chances=tuple(chances))
         sums = list(accumulate([prospect.beyond, *[mass for _, mass in reversed(steps)]]))
         at_least = [each / sums[-1] for each in reversed(sums)]
-        return cls(tuple([place for place, _ in steps]), tuple(at_least[:-1]), at_least[-1], index, tuple(shifts))
+        places = tuple([place for place, _ in steps])
+        return cls(places, tuple(at_least[:-1]), at_least[-1], index, tuple(shifts), tuple(chances))
 
     def needs(self, value: float) -> float:
         """Return the probability, 0..1, that the job needs ``value`` or more."""
@@ -89,30 +92,36 @@ class Outlook:
 
     def state(self) -> list[Any]:
         """Return the whole state as JSON values."""
-        return [self.places, self.at_least, self.beyond, self.index, self.shifts]
+        return [self.places, self.at_least, self.beyond, self.index, self.shifts, self.chances]
 
     @classmethod
     def from_state(cls, state: Sequence[Any]) -> Self:
         """Restore an outlook from its ``state()``."""
-        places, at_least, beyond, index, shifts = state
-        return cls(tuple(places), tuple(at_least), beyond, index, tuple(shifts))
+        places, at_least, beyond, index, shifts, chances = state
+        return cls(tuple(places), tuple(at_least), beyond, index, tuple(shifts), tuple(chances))
 
 
 class RunsOut(NamedTuple):
     """Probability ``chance`` that a running job exceeds its limit, 0..1, and that it does so ``soon``, within a
-    horizon; ``due_s``: seconds until then, if it does."""
+    horizon, both None where too little is known; ``due_s``: seconds until then, if it does."""
 
-    chance: float
-    soon: float
+    chance: float | None
+    soon: float | None
     due_s: float
 
 
 def time_runs_out(outlook: Outlook, elapsed_s: float, limit_s: float, within_s: float) -> RunsOut | None:
-    """Estimate whether a job that has run for ``elapsed_s`` reaches its time limit; None without an enforced limit."""
+    """Estimate whether a job that has run for ``elapsed_s`` reaches its time limit; None without an enforced limit.
+
+    The chance is the share of earlier runs that got as far and reached theirs.
+    """
     if limit_s <= 0.0 or elapsed_s > HELD_WITHIN * limit_s:
         return None
-    chance, due_s = outlook.exceeds(limit_s, elapsed_s), max(0.0, limit_s - elapsed_s)
-    return RunsOut(chance, chance if due_s <= within_s else 0.0, due_s)
+    due_s = max(0.0, limit_s - elapsed_s)
+    chance = outlook.chances[bisect_right(STEPS, elapsed_s / limit_s)] if outlook.chances else None
+    if chance is not None and due_s == 0.0:
+        chance = 1.0
+    return RunsOut(chance, chance if chance is None or due_s <= within_s else 0.0, due_s)
 
 
 def memory_runs_out(
@@ -126,6 +135,8 @@ def memory_runs_out(
     """
     if limit <= 0.0 or peak > HELD_WITHIN * limit:
         return None
+    if not outlook.places:
+        return RunsOut(None, None, left_s)
     chance = outlook.exceeds(limit, peak)
     by_growth_s = 0.0 if peak >= limit else (limit - peak) / growth if growth > 0.0 else inf
     if by_growth_s <= left_s:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import beta, norm
 
 from jobsight_predictor.reliability.fading import faded
 from jobsight_predictor.reliability.resource_vector import JobEnd
@@ -49,3 +50,17 @@ def test_what_says_nothing_of_the_machine_changes_nothing() -> None:
 
 def test_jobs_of_long_ago_count_as_if_they_had_been_counted_then() -> None:
     assert with_end(0.0, 0.0, "failed", 7 * DAY) == (0.0, 0.5)
+
+
+def test_the_interval_is_the_normal_one_of_the_beta_distribution_within_0_and_1() -> None:
+    """Of eight in ten jobs' chances, against scipy; both ends are cut where they leave 0 to 1."""
+    sound, failed = np.array([30.0, 2.0, 0.0, 400.0]), np.array([10.0, 0.0, 0.0, 0.0])
+    prior = (30.0 / 40.0 + 1.0 + 1.0 + 1.0) / 4.0  # the three with jobs, and one that never failed
+    spread = beta(sound + 8.0 * prior, failed + 8.0 * (1.0 - prior))
+    chances = chance_not_to_fail(sound, failed)
+    assert chances.mean == pytest.approx(spread.mean())
+    half = norm.ppf(0.9) * spread.std()
+    assert chances.low == pytest.approx(np.maximum(spread.mean() - half, 0.0), abs=1e-3)
+    assert chances.high == pytest.approx(np.minimum(spread.mean() + half, 1.0), abs=1e-3)
+    assert chances.high[1] == 1.0
+    assert chances.known.tolist() == [True, True, False, True]

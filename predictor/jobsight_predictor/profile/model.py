@@ -1,0 +1,140 @@
+"""What is learned of the jobs of one metric on one cluster: the parts of a model, and how they are stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jobsight_predictor.question import MOMENTS, JobGroups, Question
+
+from .calibration import Calibration, ExpertWeights, HitProbability, LimitsReached, NearLimit
+from .facts import FactsHistories, FactsHistory
+from .groups import SHARES, Burst, Clock, Group, Groups, JobKeys, Part, Parts, Stored, job_keys
+from .prospect import Shortfall, Shortfalls
+from .reserve import Bounds, RequestedLimits
+
+_SITE_KEY = '["site"]'
+_SHAPE = 26
+"""Version of the stored state; state of another version is retrained."""
+
+
+class Model:
+    """The parts of a model, which learn from finished jobs, and are stored by key.
+
+    The few ``state_keys`` of a question are enough to answer it and to learn such a job.
+    """
+
+    def __init__(self, unit: str, coverage: float = 0.95, *, metric: str = "") -> None:
+        """``metric``: users may request memory and runtime."""
+        self.unit = unit
+        self.n = 0
+        """Number of jobs learned."""
+        self.job_groups = JobGroups()
+        self.of_time = metric == "runtime"
+        self.clock = Clock()
+        self.groups = Groups("group", Group, lambda keys: keys.groups)
+        self.bursts = Parts("kind", Burst, lambda keys: (keys.application,))
+        self.facts = FactsHistories("facts", FactsHistory, lambda keys: keys.facts)
+        self.shortfalls = Shortfalls("shortfall", Shortfall, lambda keys: (keys.application, keys.user))
+        self.experts = ExpertWeights(len(self.job_groups.groups) + len(SHARES))
+        self.bounds = Bounds(coverage, of_time=self.of_time)
+        self.requests = RequestedLimits(metric, self.bounds)
+        self.hit_probability = HitProbability()
+        self.limits = LimitsReached(of_time=self.of_time)
+        self.near_limit = NearLimit()
+        self.calibrations = {moment: Calibration(coverage) for moment in MOMENTS}
+        by_key: list[Parts[Any]] = [
+            self.experts.users,
+            self.bursts,
+            self.shortfalls,
+            self.facts,
+            self.groups,
+            self.limits,
+        ]
+        self._parts: dict[str, Stored | Parts[Any]] = {
+            "clock": self.clock, "losses": self.experts, "mean_job": self.bounds.mean_job,
+            **{f"calibration at {moment}": calibration for moment, calibration in self.calibrations.items()},
+            "requests": self.requests, "hit_probability": self.hit_probability, "near_limit": self.near_limit,
+            **{parts.name: parts for parts in by_key},
+        }  # fmt: skip
+        self._is_site_changed = False
+
+    @property
+    def are_limits(self) -> bool:
+        """Return whether requests are enforced: hardly any job has used more than it requested."""
+        return self.requests.are_limits
+
+    def keys(self, question: Question) -> JobKeys:
+        """Return the keys of similar jobs."""
+        return job_keys(self.job_groups, question, self.requests.of(question))
+
+    def state_keys(self, question: Question) -> list[str]:
+        """Return the keys of the state that this question needs, and that learning such a job changes."""
+        keys = self.keys(question)
+        named = [parts.state_key(key) for parts in self._by_key() for key in parts.of_job(keys)]
+        return [_SITE_KEY, *dict.fromkeys(named)]
+
+    def changed_state(self) -> dict[str, Part]:
+        """Return the state changed since the last call, by key."""
+        found: dict[str, Part] = {}
+        for parts in self._by_key():
+            found |= parts.take_changed()
+        if self._is_site_changed:
+            header = {"shape": _SHAPE, "n": self.n}
+            found[_SITE_KEY] = Part(header | {name: part.state() for name, part in self._of_site().items()}, None)
+        self._is_site_changed = False
+        return dict(sorted(found.items()))
+
+    def state(self) -> dict[str, Part]:
+        """Return all state, by key."""
+        for parts in self._by_key():
+            parts.changed.update(parts)
+        self._is_site_changed |= self.n > 0
+        return self.changed_state()
+
+    def load(self, state: Mapping[str, Sequence[Any]]) -> None:
+        """Load parts (state, until) from ``changed_state`` or ``state``, except expired ones.
+
+        Raises:
+            ValueError: it is of another version.
+        """
+        if _SITE_KEY in state:  # first: decides whether the others can be read
+            self._load_site(state[_SITE_KEY][0])
+        for name, (piece, until) in state.items():
+            kind, *key = json.loads(name)
+            parts = self._parts.get(kind)
+            if isinstance(parts, Parts) and until >= self.clock.period:
+                parts.load((key[0], tuple(key[1:])), piece, until)
+
+    def too_old(self) -> int | None:
+        """Return the current period if it began since the last call, else None.
+
+        The caller, which stores ``changed_state``, deletes the expired parts.
+        """
+        has_moved, self.clock.has_moved = self.clock.has_moved, False
+        return self.clock.period if has_moved else None
+
+    def _advance(self, at: float) -> None:
+        """Note the end of a job; drop expired parts."""
+        has_moved = self.clock.advance(at)
+        if self.groups.period != self.clock.period:
+            for parts in self._by_key():
+                parts.period = self.clock.period
+                if has_moved:
+                    parts.drop_old()
+
+    def _by_key(self) -> list[Parts[Any]]:
+        return [parts for parts in self._parts.values() if isinstance(parts, Parts)]
+
+    def _of_site(self) -> dict[str, Stored]:
+        return {name: part for name, part in self._parts.items() if isinstance(part, Stored)}
+
+    def _load_site(self, site: Mapping[str, Any]) -> None:
+        if site.get("shape") != _SHAPE:
+            raise ValueError("this state comes from another version: retrain on the finished jobs")
+        self.n = site["n"]
+        for name, part in self._of_site().items():
+            part.load(site[name])
+        for parts in self._by_key():
+            parts.period = self.clock.period
