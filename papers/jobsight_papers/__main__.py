@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from jobsight_server.command_line.help_text import HelpParser
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
 
 # Name -> (module, help). A module has ``add_arguments(parser)`` and ``run(args) -> exit status``.
 PAPERS = {
@@ -18,6 +18,10 @@ PAPERS = {
     "coallocation": (
         "coallocation.command",
         "spreading jobs over four clusters: placements, uplinks, loads and other scenarios",
+    ),
+    "schedules": (
+        "schedules.command",
+        "policies on one workload, job by job: first come, shortest first, EASY, EASY++, conservative, multifactor",
     ),
     "overprovisioning": (
         "overprovisioning.command",
@@ -41,12 +45,14 @@ PAPERS = {
     ),
 }
 
+_ALONE = ("design-cluster", "schedules")  # tools on a workload of one's own
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the named paper; return 0 if done, 1 if it failed, 2 for wrong usage, 130 if interrupted."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["all"]:
-        return max(main([name, *arguments[1:]]) for name in PAPERS if name != "design-cluster")
+        return max(main([name, *arguments[1:]]) for name in PAPERS if name not in _ALONE)
     if not arguments or arguments[0] not in PAPERS:
         return _overview(arguments)
     name = arguments[0]

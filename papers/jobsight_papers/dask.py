@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from typing import Any
 
 from jobsight_papers.processes import RunTask, Task
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
 
 
 def on_dask(run: RunTask[Task], tasks: Sequence[Task], address: str) -> Generator[tuple[Task, dict[str, Any]]]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
 
 Task = TypeVar("Task")
 RunTask = Callable[[Task], dict[str, Any]]

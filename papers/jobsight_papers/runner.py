@@ -18,7 +18,7 @@ from rich.text import Text
 
 from jobsight_papers.dask import on_dask
 from jobsight_papers.processes import in_processes, watched
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
 
 Account = Mapping[str, Any]
 RunKey = tuple[Any, ...]

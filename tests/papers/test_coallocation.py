@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from scipy import stats
+from tests.traces import trace
 
 from jobsight_papers.coallocation.results import account, worth
 from jobsight_papers.coallocation.runs import ExperimentCase, run_case
 from jobsight_papers.intervals import changes, holm, p_value
 from jobsight_scheduler.figures import interval
-
-TRACES = Path(os.environ.get("JOBSIGHT_TRACES", Path(__file__).parents[3] / "shared" / "traces"))
 
 
 def case(policy: str, seed: int = 0, scenario: str = "100 Mb/s", jobs: int = 0) -> ExperimentCase:
@@ -88,9 +84,7 @@ def test_statistics_of_pairs() -> None:
 @pytest.mark.slow
 def test_knowledge_prevents_the_collapse_on_a_real_trace() -> None:
     """A small part of what papers/jobsight_papers/coallocation/README.md shows, with the same figures."""
-    file = TRACES / "KTH-SP2-1996-2.1-cln.swf.gz"
-    if not file.exists():
-        pytest.skip(f"no {file.name} in {TRACES} (JOBSIGHT_TRACES)")
+    file = trace("KTH-SP2-1996-2.1-cln.swf.gz")
     policies = ("none", "naive", "constant 40", "aware means", "aware oracle")
     wanted = [ExperimentCase(file.name, "100 Mb/s", policy, seed) for policy in policies for seed in range(2)]
     rows = {row["policy"]: row for row in account((run, run_case(run, file)) for run in wanted)}

@@ -12,6 +12,7 @@ from jobsight_papers.__main__ import PAPERS
 HEAVY = ("pandas", "scipy.stats", "statsmodels", "matplotlib")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("program", [f"jobsight_papers {name}" for name in PAPERS] + ["jobsight_server.cli simulate"])
 def test_help_is_there_at_once(program: str) -> None:
     module, name = program.split()

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import gzip
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from benchmarks.recorded_accuracy import first_jobs
+from tests.traces import trace
 
 from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.evaluation.jobs import grouped
@@ -16,8 +16,6 @@ from jobsight_predictor.evaluation.scores import hindsight, summary
 from jobsight_predictor.forecasters import FIVE
 from jobsight_scheduler.workload.backtest_jobs import WINDOW_S, jobs_of_machines, jobs_of_trace
 from jobsight_scheduler.workload.swf import TraceError, parse_swf, read_swf
-
-TRACES = Path(os.environ.get("JOBSIGHT_TRACES", Path(__file__).parents[3] / "shared" / "traces"))
 
 LINES = [
     "; Version: 2.2",
@@ -99,18 +97,11 @@ def test_what_is_no_table_of_machines(tmp_path: Path) -> None:
         jobs_of_machines(file, "memory")
 
 
-def trace_file(name: str) -> Path:
-    file = TRACES / name
-    if not file.exists():
-        pytest.skip(f"{file} is not here; set JOBSIGHT_TRACES to the folder of the traces")
-    return file
-
-
 @pytest.mark.slow
 def test_known_figures_of_lanl_cm5() -> None:
     """The figures measured before, by others, on the same trace and protocol; Jobsight on its first quarter."""
     name = "LANL-CM5-1994-4.1-cln.swf.gz"
-    jobs = jobs_of_trace(read_swf(trace_file(name)), "memory", name)
+    jobs = jobs_of_trace(read_swf(trace(name)), "memory", name)
     users = grouped([question.user for question in jobs.questions])
     said = {one: replay_forecaster(one, jobs, users, "completion") for one in FIVE}
     raw = replay_forecaster(UNCLIPPED, jobs, users, "completion")
@@ -144,7 +135,7 @@ def wasted_beside_the_cheapest(account: dict[str, Any]) -> float:
     [("METACENTRUM-2009-2.swf.gz", 0.574, 0.68), ("UniLu-Gaia-2014-2.swf.gz", 0.570, 0.67)],
 )
 def test_known_figures_of_other_traces(name: str, locality: float, ours: float) -> None:
-    account = run_backtest(jobs_of_trace(read_swf(trace_file(name)), "memory", name))
+    account = run_backtest(jobs_of_trace(read_swf(trace(name)), "memory", name))
     assert account["forecasters"]["locality"]["micro"] == pytest.approx(locality, abs=0.01)
     assert account["jobsight"]["micro"] >= ours
     assert account["jobsight"]["micro"] > account["hindsight"]["micro"]
@@ -159,7 +150,7 @@ def test_known_figures_of_other_traces(name: str, locality: float, ours: float) 
     [("METACENTRUM-2009-2.swf.gz", "memory", 0.7), ("KTH-SP2-1996-2.1-cln.swf.gz", "runtime", 0.98)],
 )
 def test_bounds_at_the_start_hold_the_chosen_share_for_less(name: str, metric: str, reserved: float) -> None:
-    jobs = jobs_of_trace(read_swf(trace_file(name)), metric, name)
+    jobs = jobs_of_trace(read_swf(trace(name)), metric, name)
     first, again = replay_both(jobs)
     known = ~np.isnan(again.bounds)
     assert 0.93 <= (jobs.values <= again.bounds)[known].mean() <= 0.97

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jobsight_scheduler.workload.canonical import canonical, offered_load, scaled_to
-from jobsight_scheduler.workload.lublin import (
+from jobsight_papers.schedules.lublin import (
     BATCH,
     INTERACTIVE,
     LublinParameters,
@@ -22,6 +21,7 @@ from jobsight_scheduler.workload.lublin import (
     sizes,
     submissions,
 )
+from jobsight_scheduler.workload.canonical import canonical, offered_load, scaled_to
 from jobsight_scheduler.workload.swf import FIELDS, read_swf, write_swf
 
 JOBS = 40_000

@@ -10,8 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
+from jobsight_papers.schedules.chosen import POLICIES, choose_policy
+from jobsight_papers.schedules.multifactor import PriorityWeights
 from jobsight_scheduler.policies import easy_plus
-from jobsight_scheduler.policies.chosen import POLICIES, choose_policy
 
 from .by_rows import Seconds, starts_of
 
@@ -142,7 +143,6 @@ def _drawn(rng: random.Random, capacity: int) -> list[Job]:
     ("policy", "predictor"), [*((policy, None) for policy in POLICIES if policy != "multifactor"), ("sjf", "last-two")]
 )
 def test_small_workloads_second_by_second(policy: str, predictor: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Multifactor is an order of ``EasyByKey``, which has such a test of its own."""
     monkeypatch.setattr(easy_plus, "CORRECTIONS_S", tuple(map(float, CORRECTIONS)))
     rng = random.Random(20)
     chosen, predicts, changed = choose_policy(policy, predictor), predictor is not None, 0
@@ -154,3 +154,14 @@ def test_small_workloads_second_by_second(policy: str, predictor: str | None, mo
         assert starts_of(chosen.make, capacity, jobs, list(map(str, users))) == starts, (case, capacity, jobs, users)
         changed += predicts and starts != oracle(policy, jobs, capacity, users)
     assert (changed > 50) == predicts
+
+
+def test_small_jobs_first_second_by_second() -> None:
+    """Multifactor is EASY in another order, here that of sizes."""
+    rng = random.Random(20)
+    chosen = choose_policy("multifactor", weights=PriorityWeights(age=0.0, size=-1.0, fair_share=0.0))
+    for case in range(500):
+        capacity = rng.choice([1, 2, 3, 4, 7, 10])
+        jobs = _drawn(rng, capacity)
+        starts = oracle("easy", jobs, capacity, [0] * len(jobs), key=lambda _, job: jobs[job][3])
+        assert starts_of(chosen.make, capacity, jobs) == starts, (case, capacity, jobs)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobsight_papers.schedules.chosen import POLICIES, choose_policy, rules_of
+from jobsight_papers.schedules.validator import validate
 from jobsight_predictor.question import Question
-from jobsight_scheduler.policies.chosen import POLICIES, choose_policy
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.table import table_of
-from jobsight_scheduler.validator import validate
 from jobsight_scheduler.workload.canonical import Workload
 
 CAPACITY = 8
@@ -43,7 +43,7 @@ def test_work_is_conserved_and_promises_are_kept(policy: str, jobs: list[tuple[f
     table = table_of(workload, simulation.start_s)
     # Capacity, submission, run time and each policy's own rules: EASY's head and every conservative job start by
     # when they were promised.
-    assert validate(table, CAPACITY, choose_policy(policy).rules) == []
+    assert validate(table, CAPACITY, rules_of(choose_policy(policy))) == []
     # Whatever is done in each interval between two events adds up to the work that was asked for.
     instants = np.unique(np.concatenate([table.start_s, table.end_s]))
     middle = (instants[1:] + instants[:-1]) / 2

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.scheduler.by_rows import workload_of
 
+from jobsight_papers.schedules.lublin import lublin
 from jobsight_predictor.question import Question
 from jobsight_scheduler.policies.easy import Easy
 from jobsight_scheduler.policies.easy_plus import EasyPlus
@@ -15,7 +16,6 @@ from jobsight_scheduler.prediction import LastTwo
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.simulator.shared_nodes import UNLIMITED, NodeSizes, SharedSimulation
 from jobsight_scheduler.workload.canonical import canonical
-from jobsight_scheduler.workload.lublin import lublin
 
 POLICIES: list[Callable[..., Easy]] = [Easy, lambda requests: EasyPlus(requests, LastTwo(requests.questions))]
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from jobsight_papers.schedules.chosen import POLICIES, choose_policy, rules_of
+from jobsight_papers.schedules.validator import validate
 from jobsight_predictor.question import Question
 from jobsight_scheduler.policies import block_queue, conservative
 from jobsight_scheduler.policies.base import QueueTooLongError
-from jobsight_scheduler.policies.chosen import POLICIES, choose_policy
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.table import table_of
-from jobsight_scheduler.validator import validate
 from jobsight_scheduler.workload.canonical import Workload
 
 CAPACITY = 16
@@ -58,7 +58,7 @@ def finished(jobs: Workload, policy: str, predictor: str | None = None) -> NDArr
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(("policy", "predictor"), CASES)
 def test_every_schedule_keeps_the_rules_and_every_job_runs_once(policy: str, predictor: str | None) -> None:
-    rules = choose_policy(policy, predictor).rules
+    rules = rules_of(choose_policy(policy, predictor))
     for seed in range(12):
         jobs = workload(seed)
         starts = finished(jobs, policy, predictor)
@@ -95,5 +95,5 @@ def test_a_workload_without_jobs_is_done_at_once() -> None:
 
 
 def test_a_policy_that_takes_no_predictor() -> None:
-    with pytest.raises(ValueError, match="easy uses requested times and takes no predictor"):
+    with pytest.raises(ValueError, match="easy uses requested times and takes no predictor; sjf and easy\\+\\+ can"):
         choose_policy("easy", "locality")

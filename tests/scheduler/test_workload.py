@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import gzip
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.traces import trace
 
 from jobsight_scheduler.workload.canonical import canonical
 from jobsight_scheduler.workload.swf import FIELDS, TraceError, parse_swf, read_swf, write_swf
 
-TRACES = Path(os.environ.get("JOBSIGHT_TRACES", Path(__file__).parents[2].parent / "shared" / "traces"))
 LINES = [
     "; Version: 2.2",
     ";   MaxProcs: 8  ",
@@ -116,7 +115,5 @@ def test_whatever_the_lines_the_columns_are_finite_and_equally_long(lines: list[
     ],
 )
 def test_published_counts_of_real_traces(name: str, processors: int, jobs: int, dropped: int, clamped: int) -> None:
-    if not (TRACES / name).exists():
-        pytest.skip(f"{TRACES / name} is absent; set JOBSIGHT_TRACES")
-    counts = canonical(read_swf(TRACES / name), processors).counts
+    counts = canonical(read_swf(trace(name)), processors).counts
     assert counts == {"jobs": jobs, "dropped": dropped, "clamped": clamped, "reordered": 0}

@@ -16,7 +16,7 @@ from jobsight_papers.coallocation.scenarios import POLICIES, SCENARIOS
 from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
 from jobsight_papers.traces import trace_file
 from jobsight_server.command_line.trace_argument import add_part
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
 
 TRACES = ("KTH-SP2-1996-2.1-cln.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz")
 

@@ -12,7 +12,7 @@ from jobsight_papers.matching.service import RATES_PER_MINUTE, measure_service
 from jobsight_papers.processes import watched
 from jobsight_papers.runner import add_outcome_arguments, check_outcome, give_out
 from jobsight_scheduler.matching import DEADLINE_S
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
 
 BATCHES, BATCHES_AT_MOST = 20, 10_000
 RATE_AT_MOST = 10**6

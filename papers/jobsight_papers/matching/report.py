@@ -11,7 +11,7 @@ from rich.console import Console
 
 from jobsight_papers.matching.service import SIZES, ServiceBatch, ServiceResults
 from jobsight_papers.runner import table_of
-from jobsight_server.accounting.amounts import percent
+from jobsight_server.ground.amounts import percent
 
 
 def show(account: Mapping[str, Any], console: Console) -> None:

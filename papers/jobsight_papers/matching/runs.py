@@ -12,7 +12,7 @@ from jobsight_papers.matching.workload import PUBLISHED, MatchingWorkload, match
 from jobsight_scheduler.matching import Answer, Problem, match, read_problem
 from jobsight_scheduler.matching.eligibility import Eligibility
 from jobsight_scheduler.matching.heuristics import aligned, by_density, greedy
-from jobsight_scheduler.matching.objectives import linear_forms
+from jobsight_scheduler.matching.objectives import linear_form
 from jobsight_scheduler.matching.packing import Packing
 from jobsight_scheduler.matching.problem import Objective
 
@@ -20,21 +20,17 @@ OBJECTIVE_LISTS = (
     ("throughput",),
     ("priority",),
     ("throughput", "preferences"),
-    ("throughput", "fewest"),
-    ("throughput", "balance"),
     ("throughput", "utilisation"),
     ("preferences",),
     ("best-to-priority",),
     ("utilisation",),
-    ("fewest",),
-    ("balance",),
 )
 SIZES = (1, 2, 5, 10, 15, 20, 30, 40, 50, 60)
 DEPENDENCIES = (1, 2, 4, 8, 16)
 PREDICATES = (1, 5, 20)
 GREEDY_ORDERS = ("as submitted", "smallest first", "largest first", "highest priority first")
 _SHAPE_BATCHES = 3
-_MEASURES = ("throughput", "priority", "preferences", "utilisation", "fewest", "balance")
+_MEASURES = ("throughput", "priority", "preferences", "utilisation")
 
 Clock = Callable[[], float]
 
@@ -100,7 +96,7 @@ def measured(problem: Problem, answer: Answer) -> dict[str, float]:
     placed = {numbers[one.job]: eligibility.placement(numbers[one.job], one.resources) for one in answer.matches}
     objectives = [Objective(name) for name in _MEASURES]
     return {
-        objective.name: linear_forms(objective, eligibility, candidates)[0].value(eligibility, candidates, placed)
+        objective.name: linear_form(objective, eligibility, candidates).value(eligibility, candidates, placed)
         for objective in objectives
     }
 

@@ -22,11 +22,11 @@ import numpy as np
 
 from jobsight_papers.matching.workload import MatchingWorkload, batch, repository
 from jobsight_server.auth.tokens import create_token
-from jobsight_server.forecasts.record import Record
+from jobsight_server.ground.answers import Record
+from jobsight_server.ground.errors import UserError
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.errors import UserError
-from jobsight_server.systems.migrate import upgrade
+from jobsight_server.upgrade.migrate import upgrade
 
 SIZES = (10, 20, 30)
 BATCHES = 20

@@ -36,7 +36,7 @@ from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, che
 from jobsight_papers.traces import trace_file
 from jobsight_scheduler.overbooking.plan import Choice
 from jobsight_server.command_line.trace_argument import add_part
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
 
 Task = tuple[OverbookingCase, OverbookingSource]
 

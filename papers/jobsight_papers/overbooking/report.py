@@ -10,7 +10,7 @@ from rich.console import Console
 
 from jobsight_papers.overbooking.results import CONTROLS
 from jobsight_papers.runner import table_of
-from jobsight_server.accounting.amounts import percent
+from jobsight_server.ground.amounts import percent
 
 Row = Mapping[str, Any]
 

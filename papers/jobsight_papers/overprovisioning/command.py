@@ -34,7 +34,7 @@ from jobsight_predictor.question import FIELDS
 from jobsight_scheduler.policies.base import QueueTooLongError
 from jobsight_scheduler.workload.canonical import LOAD_AT_MOST, offered_load
 from jobsight_server.command_line.trace_argument import add_part
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
 
 TRACE = "LANL-CM5-1994-4.1-cln.swf.gz"
 Task = tuple[str, MemoryCase, JobSource]

@@ -18,9 +18,9 @@ from jobsight_papers.overprovisioning.runs import SATURATED
 from jobsight_papers.overprovisioning.source import JobSource, jobs_of, run_on
 from jobsight_papers.runner import add_run_arguments, check_run, run_all, table_of
 from jobsight_scheduler.workload.canonical import LOAD_AT_MOST, offered_load
-from jobsight_server.accounting.amounts import percent
 from jobsight_server.command_line.trace_argument import add_part
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.amounts import percent
+from jobsight_server.ground.errors import UserError
 
 Task = tuple[MemoryCase, JobSource]
 

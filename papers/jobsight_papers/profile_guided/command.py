@@ -28,7 +28,7 @@ from jobsight_papers.profile_guided.users import PUBLISHED_PARAMETERS, user_acco
 from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
 from jobsight_predictor.series import DEFAULT_PARAMETERS, FiveParameters
 from jobsight_server.command_line.trace_argument import part_of
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
 
 METRICS = ("memory", "bandwidth")
 SEEDS_AT_MOST = 1000

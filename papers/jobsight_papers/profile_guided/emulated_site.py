@@ -19,8 +19,8 @@ from jobsight_emulator.deliver import Delivery, Output, play
 from jobsight_emulator.emulation import Emulation, make_emulation
 from jobsight_emulator.plan import WEEK_S, EmulatorError, Faults, SitePlan
 from jobsight_papers.profile_guided.published import campaign_jobs, three_users_jobs
+from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.errors import UserError
 
 JOBSIGHT = (sys.executable, "-m", "jobsight_server.cli")
 JOBS = {"published": three_users_jobs, "campaign": campaign_jobs}

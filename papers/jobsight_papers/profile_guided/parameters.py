@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from jobsight_predictor.series import DEFAULT_PARAMETERS, FiveParameters
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
 
 
 def add_parameters(parser: argparse.ArgumentParser, default: FiveParameters = DEFAULT_PARAMETERS) -> None:

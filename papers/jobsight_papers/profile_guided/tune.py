@@ -26,10 +26,10 @@ from jobsight_predictor.evaluation.jobs import Jobs, grouped
 from jobsight_predictor.evaluation.replay import replay_forecaster, replay_jobsight
 from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.accounting.amounts import percent
 from jobsight_server.command_line.trace_argument import add_part, name_of, part_of, read_jobs
+from jobsight_server.ground.amounts import percent
+from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.clusters import Part
-from jobsight_server.storage.errors import UserError
 
 LEAST = 20
 """Fewest jobs with a value for which a metric is tuned."""

@@ -24,7 +24,7 @@ from jobsight_papers.ranking.runs import (
     variant_cases,
 )
 from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
 
 SEEDS = 10
 SEEDS_AT_MOST = 1000

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from msgspec import Struct
 
 from jobsight_scheduler.matching.eligibility import Eligibility
-from jobsight_scheduler.matching.problem import Capacity, MatchJob, Relation, Resource
+from jobsight_scheduler.matching.problem import Capacity, MatchJob, Resource
 
 Tier = Literal[
     "type", "predicate", "never-fits", "policy", "held", "gang", "outpriced", "reserved", "turn", "predicted"
@@ -138,17 +138,7 @@ def _whole(job: MatchJob, match: Match, resources: Mapping[str, Resource]) -> st
             return f"{dependency.name}: {len(set(chosen))} distinct instances instead of {dependency.count}"
         if any(name not in resources or resources[name].type != dependency.type for name in chosen):
             return f"{dependency.name}: not all of {chosen} are of type {dependency.type}"
-    for relation in job.relations:
-        for one in match.resources[relation.between[0]]:
-            for other in match.resources[relation.between[1]]:
-                if not _related(relation, resources[one], resources[other]):
-                    return f"{one} and {other} are not related"
     return ""
-
-
-def _related(relation: Relation, first: Resource, second: Resource) -> bool:
-    value = first.attributes.get(relation.same)
-    return value is not None and value == second.attributes.get(relation.same)
 
 
 def _eligible(eligibility: Eligibility, job: int, match: Match) -> str:

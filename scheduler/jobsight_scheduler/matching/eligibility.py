@@ -12,7 +12,7 @@ import numpy as np
 from jobsight_predictor.arrays import Booleans, Floats, Integers
 from jobsight_scheduler.matching.columns import ResourceColumns, bound_to
 from jobsight_scheduler.matching.predicates import Node, names_in
-from jobsight_scheduler.matching.problem import AttributeValue, Dependency, MatchJob, Problem, Relation
+from jobsight_scheduler.matching.problem import Dependency, MatchJob, Problem
 
 _EXACT = 2.0**53
 _BITS = 61
@@ -67,14 +67,12 @@ def job_classes(problem: Problem, is_counted: bool = True) -> list[list[int]]:
     """Group the positions of jobs that differ in name only; each class in the order of the batch.
 
     Fields that none of their expressions reads, nor an objective, may differ; so may their weights, unless
-    ``is_counted``. Jobs with relations stay alone: the instances of a whole class cannot always be divided among its
-    jobs so that those of each are related.
+    ``is_counted``.
     """
     read = _job_fields(node for objective in problem.objectives for node in objective.coefficients.values())
     found: dict[Hashable, list[int]] = {}
     for index, job in enumerate(problem.jobs):
-        key = index if job.relations else (_key(job, read), job.weight if is_counted else 0.0)
-        found.setdefault(key, []).append(index)
+        found.setdefault((_key(job, read), job.weight if is_counted else 0.0), []).append(index)
     return list(found.values())
 
 
@@ -116,7 +114,6 @@ class ResourcesOfType:
     used: Floats
     amounts: Floats
     available: Booleans
-    is_held: Booleans
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +150,6 @@ class Eligibility:
             for name, rows in self.rows.items()
         }
         self._verdicts: dict[tuple[str, str], tuple[Booleans, Floats]] = {}
-        self._codes_of: dict[str, Integers] = {}
 
     def satisfying(self, dependency: Dependency, job: MatchJob) -> Booleans:
         """Return which resources of its type satisfy the predicate, shape (R,)."""
@@ -203,17 +199,6 @@ class Eligibility:
             found[at.job] &= len(positions) >= at.of.count
         return found
 
-    def related(self, relation: Relation, mine: int, other: int, resources: Integers, chosen: int) -> Booleans:
-        """Return which ``resources`` of dependency ``mine`` are related to ``chosen`` of dependency ``other``."""
-        members, to = self.type_of(mine).members[resources], self.type_of(other).members[chosen]
-        codes = self._codes(relation.same)
-        found: Booleans = (codes[members] == codes[to]) & (codes[members] >= 0)
-        return found
-
-    def type_of(self, number: int) -> ResourcesOfType:
-        """Return the resources of a dependency's type."""
-        return self.types[self.dependencies[number].of.type]
-
     def placement(self, job: int, resources: Mapping[str, Sequence[str]]) -> tuple[Integers, ...]:
         """Convert names of resources by dependency to positions among those of their types."""
         return tuple(
@@ -237,15 +222,6 @@ class Eligibility:
             for of in self.types.values()
             for position, member in enumerate(of.members.tolist())
         }
-
-    def _codes(self, attribute: str) -> Integers:
-        """Number the values of an attribute, one per resource of the problem; -1 where it is missing."""
-        if attribute not in self._codes_of:
-            values = [resource.attributes.get(attribute) for resource in self.problem.resources]
-            known: dict[AttributeValue, int] = {}
-            codes = [-1 if value is None else known.setdefault(value, len(known)) for value in values]
-            self._codes_of[attribute] = np.array(codes, dtype=np.int64)
-        return self._codes_of[attribute]
 
 
 def _of_type(problem: Problem, name: str, positions: list[int], dependencies: list[Dependency]) -> ResourcesOfType:
@@ -281,7 +257,6 @@ def _of_type(problem: Problem, name: str, positions: list[int], dependencies: li
         used,
         amounts,
         np.array([resource.unavailable is None for resource in resources], dtype=np.bool_),
-        np.array([resource.is_held for resource in resources], dtype=np.bool_),
     )
 
 

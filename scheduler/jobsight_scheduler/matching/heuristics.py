@@ -112,7 +112,7 @@ class Heuristics:
         return self._better(best, f"{best.rung.removesuffix(', search')}, search")
 
     def _gain(self, placed: dict[int, Placement]) -> float:
-        return self._form.value(self._eligibility, self._candidates, placed) - self._form.constant
+        return self._form.value(self._eligibility, self._candidates, placed)
 
     def _value(self) -> float:
         return self._form.value(self._eligibility, self._candidates, self._packing.placed)

@@ -17,7 +17,7 @@ from .check import faults
 from .eligibility import Eligibility
 from .heuristics import Heuristics, Incumbent, preferred
 from .highs import Clock, Solved
-from .objectives import LinearForm, linear_forms
+from .objectives import LinearForm, linear_form
 from .packing import Packing, Placement
 from .problem import Problem
 from .program import Program
@@ -63,7 +63,7 @@ def match(problem: Problem, *, clock: Clock, deadline_s: float = DEADLINE_S, run
         ObjectiveValue(form.name, value, bound, _gap(value, bound))
         for form, value, (bound, _) in zip(run.forms, values, bounds, strict=True)
     )
-    warnings = [*problem.warnings, *(f"withdrawn: {job}: {fault}" for job, fault in wrong.items())]
+    warnings = [f"withdrawn: {job}: {fault}" for job, fault in wrong.items()]
     return Answer(
         "feasible" if wrong else next(status for status in STATUSES if status in statuses),
         run.best.rung,
@@ -94,9 +94,7 @@ class _Run:
         self._rng = np.random.default_rng(0)
         self.eligibility = Eligibility(problem)
         self.candidates = self.eligibility.eligible()
-        self.forms = [
-            form for one in problem.objectives for form in linear_forms(one, self.eligibility, self.candidates)
-        ]
+        self.forms = [linear_form(one, self.eligibility, self.candidates) for one in problem.objectives]
         self.best = Incumbent({}, 0.0, "greedy", np.inf)
         """Best placements for the present objective; the bound is that of a maximum."""
         self.rows = self.columns = 0
@@ -127,7 +125,7 @@ class _Run:
 
     def _first(self, form: LinearForm, share: float) -> None:
         until = self._part(share, self._until)
-        if not form.is_max or form.s or form.f:
+        if not form.is_max:
             self._try("integer", lambda: self._integer(form, until))
             return
         ladder = Heuristics(self.eligibility, self.candidates, form, self._clock, until)
@@ -164,7 +162,7 @@ class _Run:
         relaxed = program.solve(program.costs(form), True, self._clock, until, is_relaxed=True)
         if relaxed.values is None or relaxed.bound is None:
             return
-        self.best = replace(self.best, bound=min(self.best.bound, relaxed.bound + form.constant))
+        self.best = replace(self.best, bound=min(self.best.bound, relaxed.bound))
         matched, chosen = program.spread(relaxed.values)
 
         def score(number: int, resources: Integers) -> Floats:
@@ -204,14 +202,14 @@ class _Run:
         solve = partial(program.solve, program.costs(form), form.is_max, self._clock, until, step=form.step)
         start = program.values(self.best.placed) if is_started else None
         if not is_started and self._size <= _ASKED:
-            program.keep(program.costs(form), self.best.value - form.constant - self._error(), np.inf)
+            program.keep(program.costs(form), self.best.value - self._error(), np.inf)
         found = solve(start)
         placed = self._placed(program, found)
         while placed is None and found.values is not None and program.exclude(found.values):
             found = solve(start)
             placed = self._placed(program, found)
         if found.bound is not None:
-            self.best = replace(self.best, bound=min(self.best.bound, sign * (found.bound + form.constant)))
+            self.best = replace(self.best, bound=min(self.best.bound, sign * found.bound))
         if placed is None:
             return
         value = self._value(form, placed)
@@ -234,10 +232,10 @@ class _Run:
 
     def _built(self) -> Program:
         if self._program is None:
-            self._program = Program(self.eligibility, self.candidates, self._classes, self.forms)
+            self._program = Program(self.eligibility, self.candidates, self._classes)
         for form, value in self._kept[self._kept_in_program :]:
-            slack, rest = 1e-9 * max(1.0, abs(value)), value - form.constant
-            lower, upper = (rest - slack, np.inf) if form.is_max else (-np.inf, rest + slack)
+            slack = 1e-9 * max(1.0, abs(value))
+            lower, upper = (value - slack, np.inf) if form.is_max else (-np.inf, value + slack)
             self._program.keep(self._program.costs(form), lower, upper)
         self._kept_in_program = len(self._kept)
         self.rows, self.columns = self._program.rows, self._program.columns
@@ -254,8 +252,7 @@ class _Run:
         """Return the highest value that the bound leaves possible, as of a maximum."""
         if not self._is_provable(form):
             return self.best.bound
-        constant = form.sign * form.constant
-        return constant + form.step * float(np.floor((self.best.bound - constant + self._error()) / form.step))
+        return form.step * float(np.floor((self.best.bound + self._error()) / form.step))
 
     def _target(self, form: LinearForm) -> float:
         """Return the value at which there is nothing left to find, as of a maximum."""

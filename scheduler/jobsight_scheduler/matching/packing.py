@@ -9,7 +9,6 @@ import numpy as np
 from jobsight_predictor.arrays import Booleans, Floats, Integers
 
 from .eligibility import Eligibility
-from .problem import Relation
 
 Placement = tuple[Integers, ...]
 """Positions of the instances of each dependency of a job among the resources of their type."""
@@ -19,9 +18,6 @@ Score = Callable[[int, Integers], Floats] | None
 
 None is first fit: resources in the order of the batch.
 """
-
-TRIES = 200
-"""Nodes of the search for a job with relations; beyond them it counts as not placed."""
 
 
 class Packing:
@@ -44,9 +40,8 @@ class Packing:
     def place(self, job: int, score: Score) -> bool:
         """Place a job on the resources with the lowest scores if it fits; otherwise change nothing."""
         numbers = self._numbers[job]
-        relations = self.eligibility.problem.jobs[job].relations
         order = sorted(range(len(numbers)), key=lambda index: len(self.candidates[numbers[index]]))
-        found = self._search(job, order, relations, score) if relations else self._in_turn(numbers, order, score)
+        found = self._in_turn(numbers, order, score)
         if found is None:
             return False
         self.placed[job] = found
@@ -111,50 +106,6 @@ class Packing:
                 found[index] = fits[np.argsort(score(number, fits), kind="stable")[:count]]
             self.take(number, found[index])
         return tuple(found)
-
-    def _search(self, job: int, order: list[int], relations: tuple[Relation, ...], score: Score) -> Placement | None:
-        """Search depth first, best score first; each instance of a dependency is a level."""
-        numbers = self._numbers[job]
-        names = {self.eligibility.dependencies[number].of.name: index for index, number in enumerate(numbers)}
-        related: dict[int, list[tuple[int, Relation]]] = {}
-        for relation in relations:
-            first, second = (names[end] for end in relation.between)
-            related.setdefault(first, []).append((second, relation))
-            related.setdefault(second, []).append((first, relation))
-        levels = [index for index in order for _ in range(self.eligibility.dependencies[numbers[index]].of.count)]
-        found: list[list[int]] = [[] for _ in numbers]
-        tries = max(TRIES, 4 * len(levels))
-
-        def allowed(index: int) -> Integers:
-            fits = self.open_to(numbers[index])
-            fits = fits[~np.isin(fits, found[index])] if found[index] else fits
-            for other, relation in related.get(index, ()):
-                for chosen in found[other]:
-                    fits = fits[self.eligibility.related(relation, numbers[index], numbers[other], fits, chosen)]
-            return fits
-
-        def descend(level: int) -> bool:
-            nonlocal tries
-            if level == len(levels):
-                return True
-            index = levels[level]
-            fits = allowed(index)
-            if score is not None:
-                fits = fits[np.argsort(score(numbers[index], fits), kind="stable")]
-            for choice in fits.tolist():
-                tries -= 1
-                if tries < 0:
-                    return False
-                chosen = np.array([choice], dtype=np.int64)
-                self.take(numbers[index], chosen)
-                found[index].append(choice)
-                if descend(level + 1):
-                    return True
-                found[index].pop()
-                self.give(numbers[index], chosen)
-            return False
-
-        return tuple(np.array(chosen, dtype=np.int64) for chosen in found) if descend(0) else None
 
 
 _NONE = np.empty(0, dtype=np.int64)

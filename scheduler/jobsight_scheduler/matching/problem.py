@@ -13,11 +13,9 @@ from msgspec.structs import force_setattr
 
 from .policies import PolicyRule, verdict
 from .predicates import Node
-from .records import Amount, Hour, InvalidProblemError, Many, Name, Part, Scalar, Text, decoded, expression, once, shown
+from .records import Amount, Hour, InvalidProblemError, Many, Name, Part, Scalar, Text, expression, once, shown
 
-RELATED_AT_MOST = 200
 _Kinds = Meta(max_length=32)
-_Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
 
 AttributeValue = bool | float | str | tuple[bool | float | str, ...]
 
@@ -52,9 +50,8 @@ else:  # in JSON, the total alone is an unused capacity
 class Resource(Part, frozen=True):
     """An instance of ``type``. ``used`` of its capacities includes its ``holds``.
 
-    ``cost`` counts in the objective ``fewest``; ``held``: matches hold part of it, so that more use adds no cost
-    (default: whether any capacity is used). ``matches_running`` defaults to the number of holds. ``unavailable`` is the
-    reason why it takes no new match, None if it does.
+    ``cost`` is for expressions. ``matches_running`` defaults to the number of holds. ``unavailable`` is the reason why
+    it takes no new match, None if it does.
     """
 
     name: Name
@@ -64,7 +61,6 @@ class Resource(Part, frozen=True):
     )
     capacities: Annotated[dict[Name, CapacityOrTotal], _Kinds] = field(default_factory=dict)
     cost: Annotated[float, Meta(ge=0, le=1e15)] = 1.0
-    held: bool | None = None
     holds: Annotated[tuple[Hold, ...], Many] = ()
     policies: Annotated[tuple[PolicyRule, ...], Many] = ()
     matches_running: Annotated[int, Meta(ge=0, le=10**9)] | None = None
@@ -74,12 +70,6 @@ class Resource(Part, frozen=True):
         if any(not isinstance(capacity, Capacity) for capacity in self.capacities.values()):
             whole = {k: c if isinstance(c, Capacity) else Capacity(c) for k, c in self.capacities.items()}
             force_setattr(self, "capacities", whole)
-
-    @property
-    def is_held(self) -> bool:
-        """Whether matches hold part of it."""
-        in_use = bool(self.holds) or any(capacity.used > 0.0 for capacity in self.capacities.values())
-        return in_use if self.held is None else self.held
 
     @property
     def running(self) -> int:
@@ -121,17 +111,6 @@ class Dependency(Part, frozen=True):
         return expression(".prefer", self.prefer) if self.prefer else None
 
 
-class Relation(Part, frozen=True):
-    """The instances of both dependencies of ``between`` must have the same value of the attribute ``same``."""
-
-    between: tuple[Name, Name]
-    same: Name
-
-    def __post_init__(self) -> None:
-        if self.between[0] == self.between[1]:
-            raise InvalidProblemError(".between: give the names of two different dependencies of the job")
-
-
 class MatchJob(Part, frozen=True):
     """A job. ``duration_s`` is the duration of its match, None if unknown.
 
@@ -144,24 +123,11 @@ class MatchJob(Part, frozen=True):
     job_class: Text = field(default="", name="class")
     priority: Annotated[float, Meta(ge=0, le=1e12)] = 1.0
     duration_s: Annotated[float, Meta(ge=0, le=1e10)] | None = None
-    relations: Annotated[tuple[Relation, ...], Many] = ()
     executable: Any = None
     inputs: Any = None
 
     def __post_init__(self) -> None:
-        names = [dependency.name for dependency in self.dependencies]
-        once(".dependencies", names)
-        for index, relation in enumerate(self.relations):
-            for end, name in enumerate(relation.between):
-                if name not in names:
-                    raise InvalidProblemError(
-                        f".relations[{index}].between[{end}]: {shown(name)} is not a dependency of the job"
-                    )
-        instances = sum(dependency.count for dependency in self.dependencies)
-        if self.relations and instances > RELATED_AT_MOST:
-            raise InvalidProblemError(
-                f".relations: {instances:,} instances, where {RELATED_AT_MOST} are allowed in a job with relations"
-            )
+        once(".dependencies", [dependency.name for dependency in self.dependencies])
 
     @property
     def weight(self) -> float:
@@ -181,76 +147,42 @@ class AgedJob(MatchJob, frozen=True):
         return self.priority * self.aged
 
 
-OBJECTIVES = {
-    "throughput": True,
-    "priority": True,
-    "preferences": True,
-    "best-to-priority": True,
-    "utilisation": True,
-    "fewest": False,
-    "balance": False,
-}
-"""The built-in objectives, and whether each is maximised."""
-
-MATCH_NOTHING = ("fewest", "balance")
-"""Alone, these objectives are best without any match."""
+OBJECTIVES = ("throughput", "priority", "preferences", "best-to-priority", "utilisation")
+"""The built-in objectives; all are maximised."""
 
 
-class Objective(Part, frozen=True, rename={"z": "Z", "x": "X", "s": "S", "f": "F"}):
-    """One of ``OBJECTIVES``, or an own one.
-
-    ``resources`` or ``type`` restrict ``balance``. An own one is linear in Z, X, S and F, with coefficients from fields
-    of job and resource.
-    """
+class Objective(Part, frozen=True, rename={"z": "Z", "x": "X"}):
+    """One of ``OBJECTIVES``, or an own one, linear in Z and X with coefficients from fields of job and resource."""
 
     name: Name
-    resources: Annotated[frozenset[Name], Meta(max_length=100_000)] | None = None
-    type: Name | None = None
     sense: Literal["max", "min"] | None = None
     z: str | None = None
     x: str | None = None
-    s: str | None = None
-    f: str | None = None
 
     def __post_init__(self) -> None:
         if self.is_own and self.name in OBJECTIVES:
             raise InvalidProblemError(f".name: {self.name!r} is built in; give your own another name")
         if not self.is_own and self.name not in OBJECTIVES:
             raise InvalidProblemError(f": unknown objective {shown(self.name)}; known: {', '.join(OBJECTIVES)}")
-        if self.name != "balance" and (self.resources, self.type) != (None, None):
-            raise InvalidProblemError(f": 'resources' and 'type' belong to balance, not to {self.name}")
         if self.sense is not None and not self.is_own:
-            raise InvalidProblemError(": 'sense' belongs to an own objective, with Z, X, S or F")
-        if self.largest and self.is_max == (self.largest > 0.0):
-            sense = "max" if self.is_max else "min"
-            raise InvalidProblemError(
-                f".F: {self.largest:g} with sense {sense} seeks a larger share; seek a smaller one"
-            )
+            raise InvalidProblemError(": 'sense' belongs to an own objective, with Z or X")
         _ = self.coefficients
 
     @property
     def coefficients(self) -> dict[str, Node]:
-        """Return the coefficients of Z, X and S of an own objective."""
-        texts = {"Z": self.z, "X": self.x, "S": self.s}
+        """Return the coefficients of Z and X of an own objective."""
+        texts = {"Z": self.z, "X": self.x}
         return {name: expression(f".{name}", text) for name, text in texts.items() if text is not None}
-
-    @property
-    def largest(self) -> float:
-        """Return the coefficient of F, a number."""
-        try:
-            return decoded(float(self.f or 0.0), _Finite)
-        except ValueError as error:
-            raise InvalidProblemError(f".F: {shown(self.f)} is not a number") from error
 
     @property
     def is_own(self) -> bool:
         """Whether it is not built in."""
-        return (self.z, self.x, self.s, self.f) != (None, None, None, None)
+        return (self.z, self.x) != (None, None)
 
     @property
     def is_max(self) -> bool:
         """Whether it is maximised."""
-        return OBJECTIVES[self.name] if not self.is_own else self.sense != "min"
+        return self.sense != "min"
 
 
 if TYPE_CHECKING:
@@ -276,14 +208,6 @@ class Problem(Part, frozen=True):
 
     def __post_init__(self) -> None:
         force_setattr(self, "objectives", named(self.objectives))
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """Return warnings about the objectives."""
-        first = self.objectives[0].name
-        if first not in MATCH_NOTHING:
-            return ()
-        return (f"the objective {first!r} alone is best without any match; put 'throughput' before it",)
 
 
 def named(objectives: Objectives, place: str = ".objectives") -> tuple[Objective, ...]:

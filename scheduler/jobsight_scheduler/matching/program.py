@@ -1,36 +1,31 @@
 """The batch as an integer program.
 
-Columns: Z for each class of identical jobs (the number of matched ones), X for each of its dependencies and candidates,
-then, if an objective needs them, S for each resource (used or not), F (the largest share) and the square of each
-share. Rows: gangs whole, instances distinct, capacities (scaled to 1), relations, and the definitions of S, F and the
-squares (docs/use/definitions.md, Matching).
+Columns: Z for each class of identical jobs (the number of matched ones), X for each of its dependencies and candidates.
+Rows: gangs whole, instances distinct, capacities (scaled to 1) (docs/use/definitions.md, Matching).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import highspy
 import numpy as np
 
 from jobsight_predictor.arrays import Floats, Integers
 
 from .eligibility import Eligibility
 from .highs import Clock, HighsProgram
-from .objectives import PIECES, LinearForm, Shares, inverse_totals
+from .objectives import LinearForm
 from .packing import Placement
-from .problem import Relation
 
 
 class Program(HighsProgram):
-    """The program of a batch, for objectives of these forms."""
+    """The program of a batch."""
 
     def __init__(
         self,
         eligibility: Eligibility,
         candidates: list[Integers],
         classes: list[list[int]],
-        forms: Sequence[LinearForm],
     ) -> None:
         super().__init__()
         self._eligibility, self._candidates = eligibility, candidates
@@ -49,18 +44,7 @@ class Program(HighsProgram):
         self.add_columns(np.zeros(len(upper)), upper, is_whole=True)
         self._of_type = {name: self._x_of_type(name) for name in eligibility.types}
         self._gangs()
-        self._s: dict[str, int] = {}
-        if any(form.s for form in forms):
-            for name, of in eligibility.types.items():
-                self._s[name] = self.add_columns(of.is_held.astype(np.float64), np.ones(len(of.members)), is_whole=True)
         self._capacities()
-        if self._s:
-            self._used(any(_is_sought(form) for form in forms))
-        self._f: dict[str, Integers] = {form.name: self._shares(form) for form in forms if form.shares is not None}
-        """The columns of F or of the squares, by the name of the objective."""
-        for jobs in classes:
-            for relation in eligibility.problem.jobs[jobs[0]].relations:
-                self._relation(jobs[0], relation)
 
     def costs(self, form: LinearForm) -> Floats:
         """Return the coefficient of each column in an objective."""
@@ -69,10 +53,6 @@ class Program(HighsProgram):
         if form.x is not None:
             for number in self._numbers:
                 found[self._x[number]] = form.x[number]
-        for name, values in form.s.items():
-            found[self._s[name] : self._s[name] + len(values)] = values
-        if form.shares is not None:
-            found[self._f[form.name]] = form.f
         return found
 
     def placements(self, values: Floats) -> dict[int, Placement]:
@@ -138,19 +118,13 @@ class Program(HighsProgram):
         return found
 
     def values(self, placed: dict[int, Placement]) -> Floats:
-        """Return the whole columns of given placements; NaN for the others, which HiGHS completes."""
-        found = np.full(self.columns, np.nan)
-        found[: self._starts[-1]] = 0.0
+        """Return the columns of given placements."""
+        found = np.zeros(self.columns)
         for index, jobs in enumerate(self.classes):
             for job in [job for job in jobs if job in placed]:
                 found[index] += 1.0
                 for number, chosen in zip(self._eligibility.numbers[jobs[0]], placed[job], strict=True):
                     found[self._x[number][np.searchsorted(self._candidates[number], chosen)]] += 1.0
-        for name, first in self._s.items():
-            columns, positions, _ = self._of_type[name]
-            in_use = self._eligibility.types[name].is_held.copy()
-            in_use[positions[found[columns] > 0.0]] = True
-            found[first : first + len(in_use)] = in_use
         return found
 
     def _x_of_type(self, name: str) -> tuple[Integers, Integers, Integers]:
@@ -193,79 +167,9 @@ class Program(HighsProgram):
                 asked = needs > 0
                 x, on, share = columns[asked], positions[asked], needs[asked] / free[asked].astype(np.float64)
                 most = np.bincount(on, share * self.upper[x], len(of.members))
-                kept = most > (0.0 if self._s else 1.0)  # other rows hold for all matches
-                row_of = np.cumsum(kept) - 1
-                of_row = kept[on]
-                chosen = np.flatnonzero(kept)
-                terms = [(row_of[on[of_row]], x[of_row], share[of_row])]
-                if self._s:
-                    terms.append((np.arange(len(chosen)), self._s[name] + chosen, -np.ones(len(chosen))))
-                rows_of, columns_of, values = (np.concatenate(parts) for parts in zip(*terms, strict=True))
-                self.at_most(rows_of, columns_of, values, np.full(len(chosen), 0.0 if self._s else 1.0))
-
-    def _used(self, is_sought: bool) -> None:
-        """Add X <= S, which tightens the relaxation, and S <= sum of X where S is sought."""
-        for name, of in self._eligibility.types.items():
-            columns, positions, _ = self._of_type[name]
-            self._at_most_times(columns, self._s[name] + positions, self.upper[columns])
-            if is_sought:
-                idle = ~of.is_held
-                row_of, kept, count = np.cumsum(idle) - 1, idle[positions], int(idle.sum())
-                self.at_most(
-                    np.concatenate((row_of[positions[kept]], np.arange(count))),
-                    np.concatenate((columns[kept], self._s[name] + np.flatnonzero(idle))),
-                    np.concatenate((-np.ones(int(kept.sum())), np.ones(count))),
-                    np.zeros(count),
-                )
-
-    def _shares(self, form: LinearForm) -> Integers:
-        """Add the columns of F, which no share exceeds, or of the square of each, no less than any of its lines."""
-        shares = form.shares or Shares({}, np.empty(0))
-        pieces, slopes, found = np.zeros(1), np.ones(1), np.empty(0, dtype=np.int64)
-        if form.is_squared:
-            pieces = np.arange(float(PIECES))
-            slopes = (2.0 * pieces + 1.0) / PIECES
-        else:
-            least = np.array([shares.others.max(initial=0.0)])
-            found = np.array([self.add_columns(least, np.array([highspy.kHighsInf]), False)])
-        for name, of in self._eligibility.types.items():
-            columns, positions, rows = self._of_type[name]
-            for kind in range(len(of.kinds)):
-                counted, inverse = shares.counted[name][:, kind], inverse_totals(of)[:, kind]
-                kept = counted[positions] & (of.amounts[rows, kind] > 0.0)
-                row_of, count = np.cumsum(counted) - 1, int(counted.sum())
-                share = of.amounts[rows[kept], kind] * inverse[positions[kept]]
-                used = (of.used[:, kind] * inverse)[counted]
-                if form.is_squared:
-                    first = self.add_columns(np.zeros(count), np.full(count, highspy.kHighsInf), False)
-                    found = np.append(found, np.arange(first, first + count))
-                of_share = found[len(found) - count :] if form.is_squared else np.repeat(found, count)
-                for piece, slope in zip(pieces, slopes, strict=True):
-                    cut = piece * (piece + 1.0) / PIECES**2
-                    self.at_most(
-                        np.concatenate((row_of[positions[kept]], np.arange(count))),
-                        np.concatenate((columns[kept], of_share)),
-                        np.concatenate((slope * share, -np.ones(count))),
-                        cut - slope * used,
-                    )
-        return found
-
-    def _relation(self, job: int, relation: Relation) -> None:
-        """Add ``n_e X(j,d,r) <= sum of X(j,e,s) over the s related to r``, for each r, and the same from e to d."""
-        numbers = {self._eligibility.dependencies[number].of.name: number for number in self._eligibility.numbers[job]}
-        first, second = (numbers[end] for end in relation.between)
-        for mine, other in ((first, second), (second, first)):
-            count = float(self._eligibility.dependencies[other].of.count)
-            for x, position in zip(self._x[mine], self._candidates[mine].tolist(), strict=True):
-                related = self._eligibility.related(relation, other, mine, self._candidates[other], position)
-                columns = np.append(self._x[other][related], x)
-                values = np.append(-np.ones(len(columns) - 1), count)
-                self.at_most(np.zeros_like(columns), columns, values, np.zeros(1))
-
-
-def _is_sought(form: LinearForm) -> bool:
-    """Whether the use of some resource improves an objective."""
-    return any(bool((values > 0.0).any() if form.is_max else (values < 0.0).any()) for values in form.s.values())
+                kept = most > 1.0  # other rows hold for all matches
+                row_of, of_row = np.cumsum(kept) - 1, kept[on]
+                self.at_most(row_of[on[of_row]], x[of_row], share[of_row], np.ones(int(kept.sum())))
 
 
 def relaxed_by_type(

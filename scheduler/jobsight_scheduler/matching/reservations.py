@@ -44,7 +44,7 @@ def with_matches(
             for name in one.resources[dependency.name]:
                 of = taken.setdefault(name, {})
                 of |= {kind: of.get(kind, 0.0) + amount for kind, amount in dependency.amounts.items()}
-    return tuple(_using(one, taken[one.name], held=True) if one.name in taken else one for one in resources)
+    return tuple(_using(one, taken[one.name]) if one.name in taken else one for one in resources)
 
 
 def at_time(resources: Sequence[Resource], time_s: float) -> tuple[Resource, ...]:

@@ -58,8 +58,8 @@ def why_alone(eligibility: Eligibility, empty: Packing, job: int, is_exact: bool
 
 
 def is_gang(job: MatchJob) -> bool:
-    """Whether dependencies of a job share resources or are related, so that one may fit without the others."""
-    return bool(job.relations) or len({dependency.type for dependency in job.dependencies}) < len(job.dependencies)
+    """Whether dependencies of a job share resources, so that one may fit without the others."""
+    return len({dependency.type for dependency in job.dependencies}) < len(job.dependencies)
 
 
 def fits_beside(packing: Packing, job: int) -> bool:
@@ -73,7 +73,7 @@ def fits_beside(packing: Packing, job: int) -> bool:
 def _fits_exactly(eligibility: Eligibility, candidates: list[Integers], job: int) -> bool:
     """Whether ``job`` fits on the free resources; True if HiGHS does not decide it."""
     form = LinearForm("throughput", True, np.ones(len(eligibility.problem.jobs)))
-    program = Program(eligibility, candidates, [[job]], [form])
+    program = Program(eligibility, candidates, [[job]])
     looks = steps(1)
     solved = program.solve(program.costs(form), True, lambda: float(next(looks)), float(_LOOKS))
     return not solved.is_optimal or (solved.values is not None and solved.values[0] > 0.5)
@@ -180,11 +180,6 @@ def _apart(eligibility: Eligibility, empty: Packing, job: int) -> str:
     """Return which dependencies do not fit together though each does."""
     of = eligibility.problem.jobs[job]
     names = [dependency.name for dependency in of.dependencies]
-    if of.relations:
-        ends = "; ".join(
-            f"{' and '.join(relation.between)} in the same {relation.same}" for relation in of.relations[:_LISTED]
-        )
-        return f"each of {', '.join(names)} fits, but not with {ends}"
     packing, failing = Packing(eligibility, empty.candidates), names[-1]
     for name, number in zip(names, eligibility.numbers[job], strict=True):
         fits, count = packing.open_to(number), eligibility.dependencies[number].of.count

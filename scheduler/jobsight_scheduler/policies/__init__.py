@@ -1,7 +1,1 @@
-"""Policies, which decide when jobs start: one per file, a table of them by name, and the use of custom ones."""
-
-from __future__ import annotations
-
-from .easy_by_key import EasyByKey
-
-__all__ = ["EasyByKey"]
+"""Policies, which decide when jobs start: one per file, and a table of them by name."""

@@ -8,15 +8,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from jobsight_predictor.question import Question
-from jobsight_scheduler.validator import Check
 
 from .placement import NEVER as NEVER
 from .placement import Placement
 from .processors import Processors
-
-
-class PolicyError(RuntimeError):
-    """An unusable policy, or an impossible decision of one."""
 
 
 class QueueTooLongError(RuntimeError):
@@ -48,9 +43,6 @@ class Policy(ABC):
     """
 
     name: ClassVar[str]
-
-    rules: ClassVar[tuple[Check, ...]] = ()
-    """Rules of a custom policy that the validator checks, besides capacity and the jobs' own times."""
 
     wake_s: float = NEVER
     """Time at which to wake the policy if nothing happens before."""

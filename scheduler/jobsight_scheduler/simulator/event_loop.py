@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_predictor.question import Question
-from jobsight_scheduler.policies.base import NEVER, JobRequests, Policy, PolicyError
+from jobsight_scheduler.policies.base import NEVER, JobRequests, Policy
 from jobsight_scheduler.policies.placement import Placement
 from jobsight_scheduler.workload.canonical import Workload
 
@@ -28,7 +28,7 @@ class Simulation:
     that start, ``_lasts(job)`` the run time of a job that starts now; ``_leave`` may find that the job goes on.
 
     Raises:
-        PolicyError: (from ``advance``) the policy leaves jobs waiting when no event remains.
+        RuntimeError: (from ``advance``) the policy leaves jobs waiting when no event remains.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Simulation:
     def _check_all_started(self, now: float) -> None:
         if NEVER in self._starts:
             waiting = [job for job, start in enumerate(self._starts) if start == NEVER]
-            raise PolicyError(
+            raise RuntimeError(
                 f"{len(waiting):,} jobs wait for ever, the first of them job {waiting[0] + 1}: nothing runs at "
                 f"{now:g} s, and the policy starts none of them"
             )

@@ -69,6 +69,7 @@ def trace(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.exhaustive
 def test_one_command_runs_all_ranks_on_a_file(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["ranking", "--sets", "2", "--seeds", "1", "--workers", "1", "--json", "--trace"]
     assert main([*command, str(trace)]) == 0

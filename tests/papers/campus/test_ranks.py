@@ -62,6 +62,7 @@ def test_no_rank_but_the_oracle_looks_ahead(rank: str) -> None:
     assert len(machines[0]) >= (20 if rank != "eager" else 10)
 
 
+@pytest.mark.exhaustive
 def test_survival_beats_grv_and_first_come_on_draws_of_its_own() -> None:
     shares = {
         rank: np.array([run_case(RankingCase(2, rank, seed=seed))["completed_share"] for seed in (500, 501)])

@@ -12,7 +12,7 @@ from tests import make
 from jobsight_papers.__main__ import main
 from jobsight_papers.overbooking.command import parse_range
 from jobsight_scheduler.workload.swf import FIELDS, Trace, write_swf
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
 
 COUNT = 260
 

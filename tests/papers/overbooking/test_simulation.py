@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.make import not_none
+from tests.traces import trace
 
 from jobsight_papers.overbooking.jobs import OverbookingSource
 from jobsight_papers.overbooking.node_failures import FAILURE_MODELS, Downtimes
@@ -144,18 +143,13 @@ def test_failure_models_have_the_same_rate(model: str) -> None:
     assert FAILURE_MODELS[model](400, replace(machine, failures_per_h=0.0), 100.0, 1).hours == 0.0
 
 
-TRACES = Path(os.environ.get("JOBSIGHT_TRACES", "/nonexistent"))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "accepted", "net_hours"),
     [("SDSC-SP2-1998-4.2-cln.swf.gz", 572, 4057), ("KTH-SP2-1996-2.1-cln.swf.gz", 447, 2234)],
 )
 def test_the_published_set_up(file: str, accepted: float, net_hours: float) -> None:
-    if not (TRACES / file).exists():
-        pytest.skip("no workload traces: set JOBSIGHT_TRACES")
-    source = OverbookingSource(TRACES / file)
+    source = OverbookingSource(trace(file))
     runs = [run_overbooking(OverbookingCase("conservative", seed=seed), source) for seed in range(5)]
     assert np.mean([run["accepted"] for run in runs]) == pytest.approx(accepted, rel=0.05)
     assert np.mean([run["net_hours"] for run in runs]) == pytest.approx(net_hours, rel=0.1)

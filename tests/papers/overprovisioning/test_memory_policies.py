@@ -171,6 +171,7 @@ def oracle(policy: str, jobs: list[Job], classes: list[NodeClass], order: str) -
     return [starts[job] for job in range(len(jobs))]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("policy", MEMORY_POLICIES)
 def test_small_workloads_second_by_second(policy: str, order: str) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 from tests import make
+from tests.traces import trace as trace_of
 
 from jobsight_papers.__main__ import main
 
@@ -54,17 +54,10 @@ def test_rows_ratios_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.Ca
         assert "</svg>" in (tmp_path / "plots" / f"figure-{number}.svg").read_text()
 
 
-LANL = (
-    Path(os.environ.get("JOBSIGHT_TRACES", Path(__file__).parents[3] / "shared/traces"))
-    / "LANL-CM5-1994-4.1-cln.swf.gz"
-)
-
-
 @pytest.mark.slow
 @pytest.mark.exhaustive
-@pytest.mark.skipif(not LANL.exists(), reason="LANL-CM5 is not there (JOBSIGHT_TRACES)")
 def test_published_gain_on_the_published_trace(capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--trace", LANL, "--second-mb", "8", "16", "24", "30"]
+    options = ["--trace", trace_of("LANL-CM5-1994-4.1-cln.swf.gz"), "--second-mb", "8", "16", "24", "30"]
     options += ["--estimators", "none", "successive-approximation", "jobsight", "jobsight-implicit", "oracle"]
     account = make.json_of(main, capsys, "overprovisioning", *options)
     assert (account["groups"], account["jobs"]) == (9885, 122_049)

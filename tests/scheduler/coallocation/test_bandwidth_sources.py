@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from jobsight_papers.schedules.lublin import lublin
 from jobsight_predictor.question import Question
 from jobsight_scheduler.coallocation.bandwidth_sources import (
     BandwidthSource,
@@ -23,7 +24,6 @@ from jobsight_scheduler.coallocation.cosimulation import CoSimulation
 from jobsight_scheduler.coallocation.placement import PLACEMENTS, SpreadPlacement
 from jobsight_scheduler.coallocation.scheduler import Scheduler
 from jobsight_scheduler.workload.canonical import Workload, canonical
-from jobsight_scheduler.workload.lublin import lublin
 
 
 def drawn_jobs(count: int = 400) -> SyntheticWorkload:

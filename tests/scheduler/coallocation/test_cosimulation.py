@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_papers.coallocation.sharing import SHARINGS
+from jobsight_papers.coallocation.validator import check
 from jobsight_scheduler.coallocation import scheduler as scheduler_module
 from jobsight_scheduler.coallocation.bandwidth_sources import BandwidthSource
 from jobsight_scheduler.coallocation.clusters import Clusters, proportional
@@ -21,7 +22,6 @@ from jobsight_scheduler.coallocation.scheduler import ClusterRequests, Scheduler
 from jobsight_scheduler.policies.chosen import choose_policy
 from jobsight_scheduler.prediction import Stated
 from jobsight_scheduler.simulator.event_loop import Simulation
-from jobsight_scheduler.validator.spread_jobs import check
 from jobsight_scheduler.workload.canonical import Workload
 
 ALL = 1_000_000
@@ -109,6 +109,7 @@ def workloads(draw: st.DrawFn, *, wide: bool = False) -> tuple[CommunicatingJobs
 ways = st.tuples(st.sampled_from(["none", "naive", "aware"]), st.sampled_from(["proportional", "max-min"]))
 
 
+@pytest.mark.exhaustive
 @given(workloads(wide=True), ways, st.floats(0.1, 10.0))
 @settings(max_examples=300, deadline=None)
 def test_every_jobs_work_is_done_exactly_and_all_is_given_back(
@@ -179,6 +180,7 @@ def test_on_one_cluster_it_is_easy(seed: int, placement: str) -> None:
     np.testing.assert_array_equal(found, easy.start_s)
 
 
+@pytest.mark.exhaustive
 def test_ten_thousand_jobs_at_once_and_more_than_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(1)
     work = work_of(*[(0.0, float(rng.integers(1, 99)), int(rng.integers(1, 9)), 1e6, 0.5) for _ in range(10_000)])

@@ -42,11 +42,6 @@ def is_eligible(resource: dict[str, Any], dependency: dict[str, Any]) -> bool:
     )
 
 
-def are_related(relation: dict[str, Any], one: dict[str, Any], other: dict[str, Any]) -> bool:
-    value = one["attributes"].get(relation["same"])
-    return value is not None and value == other["attributes"].get(relation["same"])
-
-
 def placements(batch: Batch, job: dict[str, Any]) -> Iterator[tuple[tuple[int, ...], ...]]:
     """Every way to place a job by itself: positions of resources for each dependency."""
     resources = batch["resources"]
@@ -57,16 +52,7 @@ def placements(batch: Batch, job: dict[str, Any]) -> Iterator[tuple[tuple[int, .
         )
         for dependency in job["dependencies"]
     ]
-    names = [dependency["name"] for dependency in job["dependencies"]]
-    for placement in itertools.product(*choices):
-        of = dict(zip(names, placement, strict=True))
-        if all(
-            are_related(relation, resources[one], resources[other])
-            for relation in job.get("relations", ())
-            for one in of[relation["between"][0]]
-            for other in of[relation["between"][1]]
-        ):
-            yield placement
+    return itertools.product(*choices)
 
 
 def every_matching(batch: Batch) -> Iterator[dict[int, tuple[tuple[int, ...], ...]]]:
@@ -104,7 +90,7 @@ def every_matching(batch: Batch) -> Iterator[dict[int, tuple[tuple[int, ...], ..
 
 
 def check(batch: Batch, answer: dict[str, Any]) -> None:
-    """Fails if a gang is not whole, an instance not eligible, a relation broken or a capacity exceeded."""
+    """Fails if a gang is not whole, an instance not eligible, or a capacity exceeded."""
     resources = {resource["name"]: resource for resource in batch["resources"]}
     jobs = {job["name"]: job for job in batch["jobs"]}
     used: dict[tuple[str, str], Fraction] = {}
@@ -119,10 +105,6 @@ def check(batch: Batch, answer: dict[str, Any]) -> None:
                 for kind, amount in dependency.get("amounts", {}).items():
                     if amount:
                         used[name, kind] = used.get((name, kind), Fraction(0)) + exact(amount)
-        for relation in job.get("relations", ()):
-            for one in match["resources"][relation["between"][0]]:
-                for other in match["resources"][relation["between"][1]]:
-                    assert are_related(relation, resources[one], resources[other])
     for (name, kind), amount in used.items():
         cap = resources[name]["capacities"][kind]
         assert amount + exact(cap.get("used", 0)) <= exact(cap["total"]), (name, kind)
@@ -139,7 +121,7 @@ def random_batch(
     is_fractional: bool = False,
     load: float = 0.7,
 ) -> Batch:
-    """A batch without structure of ours: any number of types, kinds, predicates, counts and relations."""
+    """A batch without structure of ours: any number of types, kinds, predicates and counts."""
     rng = random.Random(seed)
     kinds = {f"t{index}": [f"k{index}{letter}" for letter in "ab"[: rng.randint(1, 2)]] for index in range(types)}
 
@@ -187,8 +169,6 @@ def random_batch(
             "priority": rng.randint(1, 5),
             "dependencies": dependencies,
         }
-        if len(dependencies) > 1 and rng.random() < 0.4:
-            job["relations"] = [{"between": ["d0", "d1"], "same": rng.choice(("place", "os"))}]
         wanted.append(job)
         if rng.random() < 0.2 and index + 1 < jobs:
             wanted.append({**job, "name": f"j{index}-again"})

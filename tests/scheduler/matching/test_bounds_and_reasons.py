@@ -5,9 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import pytest
-
-from jobsight_scheduler.matching import Answer, InvalidProblemError, match, read_problem
+from jobsight_scheduler.matching import Answer, match, read_problem
 
 Json = dict[str, Any]
 
@@ -35,31 +33,6 @@ def test_jobs_with_different_preferences_are_not_identical() -> None:
     )
     assert {one.job: one.resources["d"] for one in found.matches} == {"long": ("fast",), "short": ("slow",)}
     assert (found.status, found.objective) == ("optimal", 2.0)
-
-
-def test_a_resource_that_an_objective_seeks_counts_only_if_it_is_used() -> None:
-    own = {"name": "spread", "sense": "min", "S": "-1"}
-    found = answer([node("a"), node("b"), node("c")], [job("j")], own)
-    assert (found.status, found.objective, found.bound) == ("optimal", -1.0, -1.0)
-
-
-@pytest.mark.parametrize(("sense", "largest"), [("max", "2"), ("min", "-1")])
-def test_a_larger_largest_share_cannot_be_sought(sense: str, largest: str) -> None:
-    with pytest.raises(InvalidProblemError, match=r"objectives\[0\].F: .* seek a smaller one"):
-        answer([node("a")], [job("j")], {"name": "own", "sense": sense, "F": largest})
-
-
-def test_balance_counts_capacities_that_no_job_requests() -> None:
-    memory = {"slots": 4, "memory": {"total": 10, "used": 9}}
-    nodes = [
-        node("a", 4) | {"capacities": memory},
-        node("b", 4),
-        {"name": "t", "type": "tape", "capacities": {"mb": 8}},
-    ]
-    found = answer(nodes, [job("j")], "throughput", "balance")
-    assert found.status == "within 1e-6"
-    assert [one.value for one in found.objectives] == pytest.approx([1.0, 0.9, 0.25 * 0.25 + 0.75**2 + 0.15 * 1.75])
-    assert [one.bound for one in found.objectives] == pytest.approx([one.value for one in found.objectives])
 
 
 def test_of_several_dependencies_in_trouble_the_hardest_is_named() -> None:

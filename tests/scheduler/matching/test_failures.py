@@ -35,11 +35,11 @@ class Clock:
 
 
 @pytest.mark.parametrize(
-    ("error", "objective"), [(MemoryError, "throughput"), (ZeroDivisionError, "preferences"), (MemoryError, "fewest")]
+    ("error", "objective"), [(MemoryError, "throughput"), (ZeroDivisionError, "preferences"), (MemoryError, "priority")]
 )
 def test_the_answer_survives_a_rung_that_fails(error: type[Exception], objective: str) -> None:
     batch = matching_file(MatchingWorkload(jobs=8, jobs_at_load=6, seed=3))
-    batch["objectives"] = list(dict.fromkeys(["throughput", objective, "balance"]))
+    batch["objectives"] = list(dict.fromkeys(["throughput", objective, "utilisation"]))
     problem = read_problem(batch)
     whole = Clock()
     assert match(problem, clock=whole, deadline_s=DEADLINE_S).status == "within 1e-6"  # shares have no step

@@ -10,20 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.make import not_none
+from tests.make import accuracy_of, not_none
 
 from jobsight_papers.overbooking.exact_risk import ExactRisk
-from jobsight_predictor.runtime.accuracy import BINS, GRID, RuntimeAccuracy, accuracy_of_histogram, bin_of
+from jobsight_predictor.runtime.accuracy import GRID, RuntimeAccuracy
 from jobsight_predictor.runtime.success import MachineFailure, Recalibration
 from jobsight_scheduler.overbooking.accept import AcceptanceRule, OfferDecision, decide, decide_corrected
 from jobsight_scheduler.overbooking.plan import Booking, BookingPlace, BookingPlan, JobOffer
 from jobsight_scheduler.overbooking.risk import FastRisk
-
-
-def accuracy_of(ratios: np.ndarray, source: str = "site") -> RuntimeAccuracy:
-    counts = np.bincount([bin_of(ratio) for ratio in ratios.tolist()], minlength=BINS)
-    return accuracy_of_histogram(counts.astype(np.float64), source)
-
 
 HALF = accuracy_of(np.array([0.5, 1.0]), "half of the jobs run for half of their time")
 SAFE = MachineFailure(0.0, 1.0)

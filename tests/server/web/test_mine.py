@@ -9,10 +9,10 @@ import pytest
 from tests import make
 
 from jobsight_server.forecasts.rounds import rebuild
+from jobsight_server.ground.job_names import application
 from jobsight_server.queries import jobs as queries
 from jobsight_server.queries.my_jobs import WEEK_S
-from jobsight_server.storage.event_counts import count_all
-from jobsight_server.storage.facts import application
+from jobsight_server.storage.job_counts import count_all
 
 from .conftest import NOW
 

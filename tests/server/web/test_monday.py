@@ -6,13 +6,14 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert, update
 from tests import make
 
 from jobsight_predictor.reliability.sessions import SessionSettings
-from jobsight_server.forecasts.such_jobs import SuchJob
+from jobsight_server.forecasts.last_runs import LastRun
 from jobsight_server.queries.changed_use import changed_applications
 from jobsight_server.queries.monday import MUTED_DAYS_AT_MOST, SHOWN
 from jobsight_server.storage import schema
@@ -79,13 +80,13 @@ def test_nothing_to_say_is_not_said(client: FlaskClient) -> None:
     assert "Nothing needs a decision this week." in client.get("/").text
 
 
-def runs(memory_mib: Callable[[random.Random, int], float], at_once: int = 1) -> list[SuchJob]:
+def runs(memory_mib: Callable[[random.Random, int], float], at_once: int = 1) -> list[LastRun]:
     """Sixty jobs, three a day, the latest first."""
     rng, found = random.Random(2), []
     for number in range(60):
         end = NOW - (59 - number) * DAY_S / 3
         used, submitted = memory_mib(rng, number) * MIB, end // (at_once * DAY_S / 3)
-        found.append(SuchJob(number, "sweep", 4, used, 3600.0, None, submitted=submitted, end=end, job_id=f"{number}")
+        found.append(LastRun(number, "sweep", 4, used, 3600.0, None, submitted=submitted, end=end, job_id=f"{number}")
                      ._replace(requested_memory_bytes=2.0 * GIB))  # fmt: skip
     return found[::-1]
 
@@ -97,8 +98,12 @@ def test_an_application_that_changed_is_found_since_its_day() -> None:
         return rng.uniform(470, 510) if NOW - (59 - number) * DAY_S / 3 < day * DAY_S else rng.uniform(200, 1000)
 
     change = changed_applications(runs(changes), NOW)["sweep"]
-    assert change.text.startswith("since 7 Jan: memory 49")
-    assert " to 947 MiB; " in change.text
+    before, since = (
+        np.quantile([(run.memory_bytes or 0.0) / MIB for run in part], (0.05, 0.5, 0.95))
+        for part in (runs(changes)[change.since_jobs :], runs(changes)[: change.since_jobs])
+    )
+    narrow = f"{before[1]:.0f} MiB ± {max(before[2] - before[1], before[1] - before[0]):.1f} MiB"
+    assert change.text.startswith(f"since 7 Jan: memory {narrow} became {since[0]:.0f} MiB to {since[2]:.0f} MiB; ")
     assert change.before_jobs + change.since_jobs == 60
     assert change.since_jobs == sum(run.end is not None and run.end >= day * DAY_S for run in runs(changes))
     assert (sum(change.histogram.before), sum(change.histogram.since)) == (change.before_jobs, change.since_jobs)

@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from jobsight_scheduler.matching.policies import PolicyRule
 from jobsight_scheduler.matching.problem import AttributeValue, Capacity, Hold, Resource
 from jobsight_scheduler.matching.records import InvalidProblemError, Name
-from jobsight_server.forecasts.record import Record
+from jobsight_server.ground.answers import Record
 from jobsight_server.storage.engine import fetch
 
 MOST_POLICIES = 1000
@@ -96,7 +96,6 @@ def present(resource: StoredResource, parts: Iterable[HeldPart], policies: Seque
         resource.attributes,
         capacities,
         resource.cost,
-        held=bool(parts),
         holds=tuple(Hold(part.job, part.until, part.amounts, part.user) for part in parts),
         policies=tuple(
             one for one in policies if one.resource in (None, resource.name) and one.type in (None, resource.type)

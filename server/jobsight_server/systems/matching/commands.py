@@ -17,9 +17,12 @@ from rich.text import Text
 from jobsight_scheduler.matching import OBJECTIVES, Answer, InvalidProblemError, Problem, match, read_problem
 from jobsight_scheduler.matching.ladder import DEADLINE_S
 from jobsight_scheduler.matching.read import read_objectives
-from jobsight_server.accounting.amounts import percent
 from jobsight_server.command_line.answers import print_json
-from jobsight_server.storage.errors import UserError
+from jobsight_server.command_line.terminal import Terminal
+from jobsight_server.ground.amounts import percent
+from jobsight_server.ground.errors import UserError
+from jobsight_server.storage.fields_once import check_fields_once
+from jobsight_server.storage.named_files import opened
 
 LARGEST_FILE = 256 * 2**20
 LONGEST_S = 86_400.0
@@ -51,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(answer)
     else:
-        show(answer, Console())
+        show(answer, Terminal())
     return 0
 
 
@@ -70,7 +73,7 @@ def _decoded(file: str) -> object:
         if file == "-":
             data = sys.stdin.buffer.read(LARGEST_FILE + 1)
         else:
-            with Path(file).open("rb") as stream:
+            with opened(Path(file)) as stream:
                 data = stream.read(LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
@@ -78,11 +81,15 @@ def _decoded(file: str) -> object:
     if len(data) > LARGEST_FILE:
         raise UserError(f"{file}: more than {LARGEST_FILE // 2**20} MiB; split the batch")
     try:
-        return msgspec.json.decode(data)
+        found: object = msgspec.json.decode(data)
+        check_fields_once(data)
     except RecursionError as error:
         raise UserError(f"{file}: nested too deeply") from error
     except msgspec.DecodeError as error:
         raise UserError(f"{file}: not JSON: {error}") from error
+    except ValueError as error:
+        raise UserError(f"{file}: {error}") from error
+    return found
 
 
 def show(answer: Answer, console: Console) -> None:

@@ -19,11 +19,14 @@ from jobsight_scheduler.matching.check import Match, Unmatched
 from jobsight_scheduler.matching.problem import MatchJob, Problem
 from jobsight_scheduler.matching.rounds import WaitingJob
 from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.ground.errors import FencedError
+from jobsight_server.ground.event_counts import add_event_counts
+from jobsight_server.ground.periodic import BackgroundWork, Periodic
+from jobsight_server.queries.node_states import Machines
+from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import rows_of, write_many
-from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.lock import FencedError
 from jobsight_server.systems.matching.catalogue import Catalogue
-from jobsight_server.systems.matching.reports import Reliability, report_nodes
+from jobsight_server.systems.matching.reports import report_nodes
 from jobsight_server.systems.matching.resource_state import ResourceError
 from jobsight_server.systems.matching.service import RUNGS_FAILED, Matcher
 from jobsight_server.systems.matching.settings import MatchingSettings
@@ -39,15 +42,17 @@ from jobsight_server.systems.matching.store_matches import (
 )
 from jobsight_server.systems.matching.submissions import document_of
 from jobsight_server.systems.matching.tables import matches
-from jobsight_server.systems.periodic import BackgroundWork, Periodic
 
 log = logging.getLogger(__name__)
 
 _LOOK_S = 0.05
+_LOOK_IDLE_S = 0.25  # while no job waits: it takes a hundredth of a core to look more often
 _EXPLAINED_AGAIN = 10
 """Rounds after which the reason of a job that still does not fit is determined again."""
 
 _QUEUED = matches.c.state == "queued"
+_ANY = select(matches.c.id).where(_QUEUED).limit(1)
+_FRESH = select(func.count(), func.min(matches.c.submitted_at)).where(_QUEUED, matches.c.id > bindparam("last"))
 
 
 class MatchingRounds:
@@ -59,11 +64,13 @@ class MatchingRounds:
         self._reasons: dict[int, tuple[str, str]] = {}
         self._last_round = 0.0
         self._last_seen = 0
+        self._idle = False
 
     def run_until(self, stop: threading.Event) -> None:
         """Run a round whenever one is due, until ``stop`` is set."""
         look = Periodic("matching", self.run_if_due)
-        while not stop.wait(_LOOK_S):
+        idle_s = min(_LOOK_IDLE_S, max(_LOOK_S, self._matcher.settings.round_s))
+        while not stop.wait(idle_s if self._idle else _LOOK_S):
             look()
 
     def run_if_due(self) -> int | None:
@@ -73,9 +80,9 @@ class MatchingRounds:
         """
         now, settings = self._clock(), self._matcher.settings
         with self._engine.connect().execution_options(reading=True) as connection:
-            query = select(func.count(), func.min(matches.c.submitted_at)).where(_QUEUED)
-            fresh, oldest = connection.execute(query.where(matches.c.id > self._last_seen)).one()
-            if not fresh and connection.execute(select(matches.c.id).where(_QUEUED).limit(1)).first() is None:
+            fresh, oldest = connection.execute(_FRESH, {"last": self._last_seen}).one()
+            self._idle = not fresh and connection.execute(_ANY).first() is None
+            if self._idle:
                 self._jobs, self._reasons = {}, {}
                 return None
         since = oldest if fresh else self._last_round
@@ -179,22 +186,19 @@ _LOOK_AT_HOLDS_S = 5.0
 _LOOK_AT_NODES_S = 15.0
 
 
-def schedule(work: BackgroundWork) -> None:
-    engine, settings = work.engine, work.settings.section(MatchingSettings)
-    work.every(_LOOK_AT_HOLDS_S, "holds", _end_holds, work.stop, engine, work.clock)
-    work.every(work.settings.upkeep_interval_s, "ended matches", delete_ended, engine, settings.kept)
-    answers = AnswerReader(engine.execution_options(reading=True), forecast_config(work.settings))
-    matcher = Matcher(engine, engine, settings, answers, work.clock)
+def schedule(
+    work: BackgroundWork, engine: Engine, settings: Settings, clock: Callable[[], float], machines: Machines
+) -> None:
+    own = settings.section(MatchingSettings)
+    work.every(_LOOK_AT_HOLDS_S, "holds", _end_holds, work.stop, engine, clock)
+    work.every(settings.upkeep_interval_s, "ended matches", delete_ended, engine, own.kept)
+    answers = AnswerReader(forecast_config(settings))
+    matcher = Matcher(engine, engine, own, answers, clock)
     # A thread of its own, so that no other work delays queued jobs.
-    work.beside("matching", partial(MatchingRounds(matcher, engine, work.clock).run_until, work.stop))
-
-
-def schedule_node_reports(work: BackgroundWork, reliability: Reliability) -> None:
-    """Keep a compute server for each node, if the settings say so, with the probability that it stays."""
-    settings = work.settings.section(MatchingSettings)
-    if settings.from_agents:
-        report = partial(report_nodes, expiry_s=settings.expiry_s, reliability=reliability)
-        work.every(_LOOK_AT_NODES_S, "node resources", report, work.engine, work.clock)
+    work.beside("matching", partial(MatchingRounds(matcher, engine, clock).run_until, work.stop))
+    if own.from_agents:
+        report = partial(report_nodes, expiry_s=own.expiry_s, reliability=machines.chances)
+        work.every(_LOOK_AT_NODES_S, "node resources", report, engine, clock)
 
 
 def _end_holds(stop: threading.Event, engine: Engine, clock: Callable[[], float]) -> None:

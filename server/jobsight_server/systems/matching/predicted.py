@@ -14,12 +14,12 @@ from sqlalchemy import Connection
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_scheduler.matching.records import InvalidProblemError, decoded
-from jobsight_server.accounting.amounts import memory_bytes, time_s
 from jobsight_server.advice.recommendation import predictions
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
-from jobsight_server.forecasts.prediction import read_prediction
-from jobsight_server.forecasts.record import Metric, Record
+from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.request import job_question
+from jobsight_server.ground.amounts import memory_bytes, time_s
+from jobsight_server.ground.answers import Metric, Record
 from jobsight_server.systems.matching.resource_state import ResourceError
 from jobsight_server.web.kit.inputs import FactName
 
@@ -124,7 +124,7 @@ def fill_in(jobs: Sequence[Any], answers: AnswerReader, connection: Connection) 
 def _filled(
     job: dict[str, Any],
     rest: dict[str, Any],
-    answers: Callable[[ForecastRequest], Sequence[str]],
+    answers: Callable[[ForecastRequest], Sequence[Prediction]],
 ) -> tuple[dict[str, Any], list[PredictedAmount]]:
     """Fill in one job.
 
@@ -138,10 +138,10 @@ def _filled(
     made: list[PredictedAmount] = []
 
     def bound(metric: str, scale: float, processors: int, dependency: str | None, capacity: str | None) -> float:
-        texts = answers(ForecastRequest(about.cluster, about.question(user, processors), metric))
-        if len(texts) > 1:
+        found = answers(ForecastRequest(about.cluster, about.question(user, processors), metric))
+        if len(found) > 1:
             raise InvalidProblemError(f"several clusters know user {user[:60]!r}; give the job's cluster")
-        answer = read_prediction(texts[0])
+        (answer,) = found
         if answer.bound is None:
             or_cluster = "" if about.cluster else "name the job's cluster, or "
             raise InvalidProblemError(f"no data on the {metric} of user {user[:60]!r}; {or_cluster}give a number")

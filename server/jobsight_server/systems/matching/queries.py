@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 from sqlalchemy import Connection, Row, func, select
 
-from jobsight_server.forecasts.record import PAGE_SIZE, Page, Record, pages_of
+from jobsight_server.ground.answers import PAGE_SIZE, Page, Record, pages_of
 from jobsight_server.systems.matching.catalogue import MOST_POLICIES, Catalogue, HeldPart, ResourcePolicy
 from jobsight_server.systems.matching.resource_state import ResourceError
 from jobsight_server.systems.matching.store_matches import NO_MATCH

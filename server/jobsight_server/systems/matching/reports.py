@@ -9,12 +9,12 @@ from typing import Any
 from sqlalchemy import Connection, Engine, bindparam, insert, select, update
 
 from jobsight_scheduler.matching.records import decoded
-from jobsight_server.forecasts.record import Record
+from jobsight_server.ground.answers import Record
+from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.profiler.usage import speeds_of_links
 from jobsight_server.storage.engine import rows_of
-from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.owner_reports import report_owner
-from jobsight_server.storage.samples import read_samples
+from jobsight_server.storage.readings.samples import read_samples
 from jobsight_server.storage.schema import nodes
 from jobsight_server.systems.matching.catalogue import decode_attributes, decode_capacities
 from jobsight_server.systems.matching.edit import require_room

@@ -17,7 +17,7 @@ from jobsight_scheduler.matching.problem import MatchJob, Problem
 from jobsight_scheduler.matching.read import check_size, read_objectives
 from jobsight_scheduler.matching.rounds import RoundAnswer, WaitingJob, match_round
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.systems.matching.batch import CheckedBatch, problem_of, read_batch
 from jobsight_server.systems.matching.catalogue import Catalogue
 from jobsight_server.systems.matching.resource_state import ResourceError, refused

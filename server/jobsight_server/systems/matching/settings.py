@@ -16,7 +16,9 @@ class MatchingSettings(Section, frozen=True, kw_only=True):
         bool,
         setting("keep a compute server for each node, with the processors, memory and link use its agent reports"),
     ] = False
-    hold_s: Annotated[float, setting("duration of a match, unless renewed, if its job states none", ge=1)] = 900.0
+    hold_s: Annotated[
+        float, setting("duration of a match, unless renewed, if its job states none", ge=1, le=366 * 86400)
+    ] = 900.0
 
     expiry_s: float = 90.0  # age of the state from which on a resource takes no new match, unless it is static
     deadline_s: float = 1.0  # of a batch

@@ -13,8 +13,8 @@ from sqlalchemy import ColumnElement, Connection, Engine, delete, select, true, 
 from jobsight_scheduler.matching.check import Match, faults
 from jobsight_scheduler.matching.eligibility import Eligibility
 from jobsight_scheduler.matching.problem import MatchJob, Problem
+from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.storage.engine import driver_sql, pieces, write_many
-from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.systems.matching.catalogue import Catalogue, StoredResource
 from jobsight_server.systems.matching.resource_state import ResourceError
 from jobsight_server.systems.matching.tables import holds, matches

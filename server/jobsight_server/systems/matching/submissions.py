@@ -14,7 +14,7 @@ from msgspec import Meta
 from sqlalchemy import Connection, func, select
 
 from jobsight_scheduler.matching.check import Answer, Match, Unmatched
-from jobsight_server.forecasts.record import Record
+from jobsight_server.ground.answers import Record
 from jobsight_server.storage.engine import rows_of
 from jobsight_server.systems.matching.predicted import PredictedAmount
 from jobsight_server.systems.matching.tables import holds, matches

@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import Connection, select, text
 
 from jobsight_predictor.runtime.success import Recalibration
-from jobsight_server.forecasts.record import Record, Share
+from jobsight_server.ground.answers import Record, Share
 from jobsight_server.systems.offers.tables import plans
 
 _WRITE = text(

@@ -13,7 +13,7 @@ from jobsight_predictor.runtime.accuracy import RuntimeAccuracy
 from jobsight_scheduler.overbooking.accept import RULES, OfferDecision, decide, decide_corrected
 from jobsight_scheduler.overbooking.plan import JobOffer
 from jobsight_server.forecasts.request import question_text
-from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.systems.offers.calibration import read_calibration, write_calibration
 from jobsight_server.systems.offers.settings import OffersSettings
 from jobsight_server.systems.offers.standing_plan import (

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from sqlalchemy import Connection, Engine, Row, select
 
-from jobsight_server.storage.errors import RefusedError
+from jobsight_server.ground.errors import RefusedError
 from jobsight_server.storage.schema import jobs
 from jobsight_server.systems.offers.calibration import read_calibration, write_calibration
 from jobsight_server.systems.offers.standing_plan import HOUR_S

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
+
+from sqlalchemy import Engine
+
+from jobsight_server.ground.periodic import BackgroundWork
+from jobsight_server.queries.node_states import Machines
+from jobsight_server.settings.declared import Settings
 from jobsight_server.systems.offers.outcome import follow_jobs
 from jobsight_server.systems.offers.settings import OffersSettings
 from jobsight_server.systems.offers.stored import expire_all
-from jobsight_server.systems.periodic import BackgroundWork
 
 _LOOK_AT_PLAN_S = 5.0
 
 
-def schedule(work: BackgroundWork) -> None:
-    work.every(_LOOK_AT_PLAN_S, "plan", _keep_plan, work)
+def schedule(
+    work: BackgroundWork, engine: Engine, settings: Settings, clock: Callable[[], float], machines: Machines
+) -> None:
+    work.every(_LOOK_AT_PLAN_S, "plan", _keep_plan, work.stop, engine, settings.section(OffersSettings).kept, clock)
 
 
-def _keep_plan(work: BackgroundWork) -> None:
-    follow_jobs(work.engine, work.clock(), work.stop)
-    expire_all(work.engine, work.clock(), work.settings.section(OffersSettings).kept)
+def _keep_plan(stop: threading.Event, engine: Engine, kept: int, clock: Callable[[], float]) -> None:
+    follow_jobs(engine, clock(), stop)
+    expire_all(engine, clock(), kept)

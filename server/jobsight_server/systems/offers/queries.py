@@ -7,10 +7,10 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.forecasts.request import question_of_text
+from jobsight_server.ground.answers import Record, Share
+from jobsight_server.ground.event_counts import read_event_counts
 from jobsight_server.storage.clusters import stored_clusters
-from jobsight_server.storage.event_counts import read_event_counts
 from jobsight_server.systems.offers.calibration import PromiseCalibration, PromiseClass, read_calibration
 from jobsight_server.systems.offers.settings import OffersSettings
 from jobsight_server.systems.offers.standing_plan import HOUR_S, PlaceSeller, StandingPlan

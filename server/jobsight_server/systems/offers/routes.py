@@ -11,8 +11,8 @@ from msgspec import Meta
 from sqlalchemy import Connection
 from werkzeug.exceptions import BadRequest, NotFound
 
-from jobsight_server.accounting.amounts import time_s
-from jobsight_server.forecasts.record import Record
+from jobsight_server.ground.amounts import time_s
+from jobsight_server.ground.answers import Record
 from jobsight_server.systems.offers.calibration import read_calibration
 from jobsight_server.systems.offers.offer import PlaceRequest, answer_request
 from jobsight_server.systems.offers.outcome import OUTCOMES, cancel, confirm, report_end, report_start

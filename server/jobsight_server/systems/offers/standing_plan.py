@@ -18,8 +18,8 @@ from jobsight_predictor.runtime.accuracy import RuntimeAccuracy
 from jobsight_predictor.runtime.success import Correct, MachineFailure, SuccessProbability, machine_factors
 from jobsight_scheduler.overbooking.plan import Booking, BookingPlace, BookingPlan, JobOffer
 from jobsight_scheduler.overbooking.risk import KeptRisk
-from jobsight_server.accounting.amounts import percent
-from jobsight_server.forecasts.record import Record, Share
+from jobsight_server.ground.amounts import percent
+from jobsight_server.ground.answers import Record, Share
 from jobsight_server.systems.offers.run_times import RunTimes
 from jobsight_server.systems.offers.settings import OffersSettings
 from jobsight_server.systems.offers.stored import STANDING, nodes_of

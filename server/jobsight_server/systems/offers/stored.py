@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args
 
 from sqlalchemy import Connection, Engine, Row, bindparam, delete, func, insert, select, text, update
 
+from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.storage.engine import LARGEST_ID, lock_until_commit, pieces, write_many
-from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import nodes
 from jobsight_server.systems.offers.settings import MOST_NODES, OffersSettings
 from jobsight_server.systems.offers.tables import offers

@@ -1,12 +1,9 @@
-"""``jobsight ranks``: machines by their rank for a job, also for HTCondor and Slurm; reads HTCondor's event log."""
+"""``jobsight ranks``: machines by their rank for a job."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
-from collections import Counter
-from pathlib import Path
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -14,24 +11,21 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Connection
 
-from jobsight_predictor.reliability.exports import classad, exportable, rank_expression, slurm_weights
-from jobsight_server.accounting.amounts import span_s
 from jobsight_server.command_line.answers import existing, print_json
 from jobsight_server.command_line.arguments import add_settings, settings_of
+from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.forecasts import AnswerReader, forecast_config
-from jobsight_server.settings.declared import LONGEST_NAME
+from jobsight_server.ground.amounts import span_s
+from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.clusters import listed, stored_clusters
-from jobsight_server.storage.errors import UserError
 from jobsight_server.systems.listed import all_sections
 from jobsight_server.systems.ranking.board import MachineBoard, MachineColumns, RankQuestion
-from jobsight_server.systems.ranking.condor import LONGEST_LINE, count_attempts, read_condor_log
 from jobsight_server.systems.ranking.queries import MachineRanking, machine_ranking, predicted_run_time
 from jobsight_server.systems.ranking.settings import RankingSettings
 
 _LISTED = 20
 _ALL = 10**9
 _LONGEST_S = 1e11
-_FORMATS = ("table", "json", "condor", "slurm")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,56 +33,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     job = parser.add_mutually_exclusive_group()
     job.add_argument("--for", dest="run_time", type=_run_time, metavar="TIME", help="run time of the job (default: 1h)")
     job.add_argument("--user", metavar="NAME", help="use the predicted run time of this user's next job")
-    job.add_argument(
-        "--read-condor", type=Path, metavar="FILE", help="count evictions and ends of jobs from HTCondor's event log"
-    )
     parser.add_argument("--application", metavar="NAME", help="application of the user's job")
-    parser.add_argument(
-        "--cluster",
-        metavar="NAME",
-        help="only this cluster's machines; with --read-condor, the cluster of its machines",
-    )
+    parser.add_argument("--cluster", metavar="NAME", help="only this cluster's machines")
     parser.add_argument("--name", metavar="NAME", help="only the machine of this name")
     parser.add_argument("--free", action="store_true", help="leave out machines that are busy or absent")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
-        "--format",
-        choices=_FORMATS,
-        default=_FORMATS[0],
-        help="table, json, lines of ClassAds, or of slurm.conf (default: table)",
+        "--limit", type=int, metavar="COUNT", help=f"machines printed (default: {_LISTED}; all as JSON)"
     )
-    parser.add_argument("--limit", type=int, metavar="COUNT", help=f"machines printed (default: {_LISTED} in a table)")
 
 
 def run(args: argparse.Namespace) -> int:
     if args.limit is not None and args.limit < 1:
         raise UserError(f"--limit {args.limit} is not above 0")
-    if args.read_condor is not None:
-        return _read_condor(args, Console(stderr=True))
     settings = settings_of(args, all_sections())
     with existing(args, "read") as engine, engine.connect() as connection:
         columns = MachineBoard().columns(connection)
         _check_names(connection, columns, args)
         run_time_s = 3600.0 if args.run_time is None else args.run_time
         if args.user is not None:
-            reader = AnswerReader(engine, forecast_config(settings))
+            reader = AnswerReader(forecast_config(settings))
             run_time_s = predicted_run_time(connection, reader, args.user, args.application, args.cluster)
         question = RankQuestion(
             run_time_s, settings.section(RankingSettings).method, args.cluster, everywhere=not args.free
         )
-        limit = args.limit or (_LISTED if args.format == "table" else _ALL)
+        limit = args.limit or (_ALL if args.json else _LISTED)
         now = time.time()
         found = machine_ranking(connection, columns, question, now, name=args.name, limit=limit)
-    if args.format == "json":
+    if args.json:
         print_json(found)
-    elif args.format == "table":
-        _show(found, Console())
     else:
-        _print_for(args.format, found, alone=args.name is not None)
+        _show(found, Terminal())
     return 0
 
 
 def _check_names(connection: Connection, columns: MachineColumns, args: argparse.Namespace) -> None:
-    """Require a known cluster and machine; a cluster of HTCondor's event log alone has neither jobs nor nodes."""
+    """Require a known cluster and machine."""
     known = {of for of, _ in columns.names} | stored_clusters(connection)
     if args.cluster not in (None, *known):
         raise UserError(f"unknown cluster {args.cluster!r}; known: {listed(known)}")
@@ -96,48 +76,6 @@ def _check_names(connection: Connection, columns: MachineColumns, args: argparse
         name == args.name and args.cluster in (None, cluster) for cluster, name in columns.names
     ):
         raise UserError(f"unknown machine {args.name!r}; `jobsight ranks --limit {len(columns)}` lists all")
-
-
-def _print_for(form: str, found: MachineRanking, alone: bool) -> None:
-    scores = {row.name: row.score for row in found.machines}
-    if len(scores) < len(found.machines):
-        raise UserError("several clusters have machines of the same name; add --cluster NAME")
-    names, left_out = exportable(list(scores))
-    if form == "slurm":
-        print("\n".join(slurm_weights((name, scores[name]) for name in names)))
-    elif alone:
-        print("\n".join(classad(scores[name]) for name in names))
-    else:
-        print(f"# {rank_expression()}")
-        for name in names:
-            print(f"# {name}\n{classad(scores[name])}")
-    if left_out:
-        print(f"jobsight ranks: left out {len(left_out)} names that no configuration can hold", file=sys.stderr)
-
-
-def _read_condor(args: argparse.Namespace, console: Console) -> int:
-    if args.cluster is None:
-        raise UserError("--read-condor needs --cluster NAME: the name under which its machines are ranked")
-    if not args.cluster.isprintable() or not 0 < len(args.cluster) <= LONGEST_NAME:
-        raise UserError(f"--cluster {args.cluster[:60]!r}: give 1 to {LONGEST_NAME} printable characters")
-    try:
-        with existing(args) as engine, args.read_condor.open("rb") as file:
-            newest = args.read_condor.stat().st_mtime
-            log = read_condor_log(iter(lambda: file.readline(LONGEST_LINE + 1), b""), newest)
-            counted = count_attempts(engine, args.cluster, log.attempts)
-    except OSError as error:
-        raise UserError(f"{args.read_condor}: {error.strerror}") from error
-    machines = len({attempt.host for attempt in log.attempts})
-    ends = Counter(attempt.outcome for attempt in log.attempts)
-    listed_ends = ", ".join(f"{count:,} {end}" for end, count in ends.most_common()) or "none"
-    console.print(
-        f"{log.events:,} events; {len(log.attempts):,} attempts on {machines:,} machines ({listed_ends}); "
-        f"{counted:,} counted, {len(log.attempts) - counted:,} known before; {log.checkpoints:,} periodic checkpoints",
-        highlight=False,
-    )
-    for reason, count in log.skipped.most_common():
-        console.print(f"skipped: {count:,} x {reason}", highlight=False)
-    return 0 if log.events or not log.skipped else 1
 
 
 def _run_time(text: str) -> float:
@@ -153,7 +91,7 @@ def _run_time(text: str) -> float:
 def _show(found: MachineRanking, console: Console) -> None:
     """Print a row for each machine, best first; JSON has all that is known of each."""
     if not found.machines:
-        console.print("No machine has a rank. Run agents, follow an accounting log, or read HTCondor's event log.")
+        console.print("No machine has a rank. Run agents, or follow an accounting log.")
         return
     console.print(f"For a job of {found.run_time_s / 3600.0:,.2f} h, by {found.method}", highlight=False)
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0), show_edge=False)

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, insert, select, text, update
 
 from jobsight_predictor.reliability.fading import faded
 from jobsight_predictor.reliability.survival import Survival
+from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.storage.engine import fetch, lock_until_commit
-from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.systems.ranking.rows import MachineRow
 from jobsight_server.systems.ranking.tables import reliability_state
 

@@ -6,10 +6,15 @@ from flask import Blueprint
 from sqlalchemy import Connection
 from werkzeug.exceptions import BadRequest
 
-from jobsight_server.accounting.amounts import SPAN_PATTERN, span_s
+from jobsight_server.ground.amounts import SPAN_PATTERN, span_s
 from jobsight_server.systems.ranking.board import RankQuestion
-from jobsight_server.systems.ranking.queries import MachineRanker, MachineRanking, machine_ranking, predicted_run_time
-from jobsight_server.systems.ranking.settings import RankingSettings
+from jobsight_server.systems.ranking.queries import (
+    MachineRanker,
+    MachineRanking,
+    machine_ranker,
+    machine_ranking,
+    predicted_run_time,
+)
 from jobsight_server.web.kit.inputs import (
     PROCESSORS_AT_MOST,
     WALLTIME_AT_MOST_S,
@@ -101,4 +106,4 @@ def menu(_: Connection) -> Menu:
 
 
 def make_part(here: AppContext) -> MachineRanker:
-    return MachineRanker(here.settings.section(RankingSettings).method)
+    return machine_ranker(here.settings)

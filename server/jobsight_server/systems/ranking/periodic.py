@@ -9,30 +9,37 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, and_, func, select
 
 from jobsight_predictor.reliability.sessions import SessionSettings
+from jobsight_server.accounting.last_read import is_running
+from jobsight_server.ground.periodic import BackgroundWork
+from jobsight_server.queries.node_states import Machines
+from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import fetch, write_many
-from jobsight_server.systems.periodic import BackgroundWork
+from jobsight_server.storage.schema import job_nodes, jobs
 from jobsight_server.systems.ranking.learning import ReliabilityState, fade, learn, lock_reliability, write_reliability
 from jobsight_server.systems.ranking.outcomes import take_runs
 from jobsight_server.systems.ranking.rows import MachineRow, write_machines
 from jobsight_server.systems.ranking.settings import RankingSettings
 from jobsight_server.systems.ranking.sightings import end_silent, take_batches, take_owner_reports
-
-_HELD = (
-    "SELECT machines.id, sum(job_nodes.processors) FROM jobs JOIN job_nodes ON job_nodes.run_id = jobs.id "
-    "JOIN machines ON machines.cluster = jobs.cluster AND machines.name = job_nodes.node "
-    "WHERE jobs.state = 'running' AND (machines.booted IS NULL OR jobs.start >= machines.booted) GROUP BY machines.id"
-)
+from jobsight_server.systems.ranking.tables import machines
 
 
-def count_busy(connection: Connection) -> bool:
+def count_busy(connection: Connection, now: float) -> bool:
     """Write the processors in use on each machine; return whether any number changed.
 
     A run that started before the machine's present boot has ended, even if its end was never logged.
     """
-    held: dict[int, int] = dict(fetch(connection, _HELD, ()))
+    of_node = and_(machines.c.cluster == jobs.c.cluster, machines.c.name == job_nodes.c.node)
+    held = dict(
+        connection.execute(
+            select(machines.c.id, func.sum(job_nodes.c.processors))
+            .select_from(jobs.join(job_nodes, job_nodes.c.run_id == jobs.c.id).join(machines, of_node))
+            .where(is_running(now), machines.c.booted.is_(None) | (jobs.c.start >= machines.c.booted))
+            .group_by(machines.c.id)
+        ).all()
+    )
     rows = fetch(connection, "SELECT id, busy_processors FROM machines", ())
     changes = [(held.get(number, 0), number) for number, busy in rows if held.get(number, 0) != busy]
     write_many(connection, "UPDATE machines SET busy_processors = ? WHERE id = ?", changes)
@@ -73,7 +80,7 @@ def update_machines(
         return fade(connection, state, clock()), False
 
     def busy(connection: Connection, _state: ReliabilityState) -> tuple[bool, bool]:
-        return count_busy(connection), False
+        return count_busy(connection, clock()), False
 
     for step in (fading, batches, absent, runs, busy):
         more = True
@@ -98,7 +105,9 @@ def _written(connection: Connection, state: ReliabilityState, rows: Sequence[Mac
     return write_machines(connection, rows)
 
 
-def schedule(work: BackgroundWork) -> None:
-    ranking = work.settings.section(RankingSettings)
-    settings = SessionSettings(silence_s=ranking.silence_s)
-    work.every(ranking.interval_s, "machines", update_machines, work.engine, settings, work.clock, work.stop)
+def schedule(
+    work: BackgroundWork, engine: Engine, settings: Settings, clock: Callable[[], float], machines: Machines
+) -> None:
+    own = settings.section(RankingSettings)
+    sessions = SessionSettings(silence_s=own.silence_s)
+    work.every(own.interval_s, "machines", update_machines, engine, sessions, clock, work.stop)

@@ -12,13 +12,14 @@ from sqlalchemy import Connection, and_, func, select
 from jobsight_predictor.reliability.resource_vector import WEIGHTS
 from jobsight_predictor.reliability.sessions import Presence
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
-from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.forecasts.request import job_question
+from jobsight_server.ground.answers import Record, Share
+from jobsight_server.ground.errors import RefusedError
 from jobsight_server.queries.node_states import MachineLoss, Machines, MachineSession, NodeName, Reliability
 from jobsight_server.queries.users import user_clusters
+from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.clusters import listed
 from jobsight_server.storage.engine import rows_of
-from jobsight_server.storage.errors import RefusedError
 from jobsight_server.storage.schema import jobs
 from jobsight_server.systems.ranking.board import (
     MachineBoard,
@@ -27,7 +28,7 @@ from jobsight_server.systems.ranking.board import (
     RankQuestion,
     rank_machines,
 )
-from jobsight_server.systems.ranking.settings import RankMethod
+from jobsight_server.systems.ranking.settings import RankingSettings, RankMethod
 from jobsight_server.systems.ranking.tables import machine_outcomes, machine_sessions, machines
 
 MachineState = Literal["free", "busy", "owner", "absent", "unknown"]
@@ -243,6 +244,11 @@ class MachineRanker(Machines):
         row = connection.execute(query.order_by(counted.desc(), machines.c.id).limit(1)).one_or_none()
         number, hours = (0, 0.0) if row is None else lost(connection, row.id, since)
         return MachineLoss(row.cluster, row.name, number, hours, since) if row is not None and number else None
+
+
+def machine_ranker(settings: Settings) -> MachineRanker:
+    """Return the machines' reliability by the settings' method."""
+    return MachineRanker(settings.section(RankingSettings).method)
 
 
 def _question(run_time_s: float) -> RankQuestion:

@@ -10,7 +10,7 @@ from flask import Blueprint, Response, redirect, request, url_for
 from msgspec import Meta
 from werkzeug.wrappers import Response as AnyResponse
 
-from jobsight_server.forecasts.record import Record
+from jobsight_server.ground.answers import Record
 from jobsight_server.storage.engine import LARGEST_ID
 from jobsight_server.systems.matching.pages.definitions import objectives
 from jobsight_server.systems.matching.queries import (

@@ -10,7 +10,7 @@ from msgspec import Meta
 from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_scheduler.matching.records import decoded
-from jobsight_server.forecasts.record import PAGE_SIZE
+from jobsight_server.ground.answers import PAGE_SIZE
 from jobsight_server.systems.matching.edit import delete_resource, put_resource
 from jobsight_server.systems.matching.pages.definitions import definition, policies
 from jobsight_server.systems.matching.queries import (

@@ -7,11 +7,10 @@ from itertools import groupby
 
 import numpy as np
 
+from jobsight_papers.schedules.validator.basics import BrokenRule
 from jobsight_predictor.arrays import Floats
 from jobsight_scheduler.coallocation.clusters import Allocation, Clusters, Sharing, demand
 from jobsight_scheduler.coallocation.communication import CommunicatingJobs
-
-from .basics import BrokenRule
 
 TOLERANCE = 1e-9
 """Relative: sums of fractional seconds round."""

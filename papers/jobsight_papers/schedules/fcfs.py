@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import ClassVar
 
-from .base import JobRequests, Policy
+from jobsight_scheduler.policies.base import JobRequests, Policy
 
 
 class Fcfs(Policy):

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import ClassVar
 
+from jobsight_scheduler.policies.base import JobRequests, Policy
 from jobsight_scheduler.prediction import Predictor, expected_run_s
-
-from .base import JobRequests, Policy
 
 
 class Sjf(Policy):

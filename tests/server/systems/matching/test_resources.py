@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests import make
+from tests.make import to_match
 
 from jobsight_server.systems.matching.reports import report_nodes
 
@@ -15,11 +16,6 @@ SERVER = {
     "attributes": {"os": "linux", "applications": ["cfd", "md"]},
     "capacities": {"slots": {"total": 8}, "memory_gib": {"total": 16}},
 }
-
-
-def job(name: str, slots: float = 2, where: str | None = None, **more: Any) -> dict[str, Any]:
-    dependency = {"name": "c", "type": "compute", "amounts": {"slots": slots}}
-    return {"name": name, "user": "ada", "dependencies": [dependency | ({"where": where} if where else {})], **more}
 
 
 @pytest.fixture
@@ -42,7 +38,7 @@ def test_free_is_what_is_neither_held_nor_used_by_others(served: Any, admin: Any
     body = SERVER | {"capacities": {"slots": {"total": 8, "used": 3}}}
     assert admin.put(f"{API}/resources/n1", json=body).status_code == 200
     served.clock.now += 10
-    assert matched(admin, job("a", 2)).keys() == {"a"}
+    assert matched(admin, to_match("a", 2)).keys() == {"a"}
     # Measured before the match began, so the 3 are others'.
     assert slots(admin) == {"total": 8, "used": 5, "measured": 3, "held": 2, "free": 3}
     served.clock.now += 10
@@ -56,21 +52,23 @@ def test_free_is_what_is_neither_held_nor_used_by_others(served: Any, admin: Any
     report = {"resources": [{"name": "n1", "capacities": {"slots": {"available": -0.0, "total": 8}}}]}
     admin.post(f"{API}/resources/state", json=report)
     assert slots(admin)["free"] == 0
-    assert matched(admin, job("b", 1)) == {}
+    assert matched(admin, to_match("b", 1)) == {}
 
 
 def test_state_that_is_too_old_takes_no_new_match(served: Any, admin: Any) -> None:
     admin.put(f"{API}/resources/n1", json=SERVER)
     admin.put(f"{API}/resources/n2", json=SERVER | {"static": True})
     served.clock.now += 90
-    assert matched(admin, job("a", 8), job("b", 8)).keys() == {"a", "b"}
+    assert matched(admin, to_match("a", 8), to_match("b", 8)).keys() == {"a", "b"}
     served.clock.now += 2000  # both holds are over
-    answer = admin.post(f"{API}/matches", json={"jobs": [job("a", 8), job("b", 8, "name == 'n1'")]}).json
+    answer = admin.post(
+        f"{API}/matches", json={"jobs": [to_match("a", 8), to_match("b", 8, where="name == 'n1'")]}
+    ).json
     assert [match["resources"] for match in answer["matches"]] == [{"c": ["n2"]}]
     assert [entry["job"] for entry in answer["unmatched"]] == ["b"]
     assert [r["stale"] for r in admin.get(f"{API}/resources").json["resources"]] == [True, False]
     admin.post(f"{API}/resources/state", json={"resources": [{"name": "n1"}]})
-    assert matched(admin, job("b", 8, "name == 'n1'")).keys() == {"b"}
+    assert matched(admin, to_match("b", 8, where="name == 'n1'")).keys() == {"b"}
 
 
 def why_not(admin: Any, wanted: dict[str, Any]) -> tuple[str, str]:
@@ -82,17 +80,17 @@ def test_a_job_that_would_fit_on_a_resource_with_old_state_is_not_said_to_never_
     admin.put(f"{API}/resources/blade-2", json={"type": "compute", "capacities": {"slots": 16}})
     served.clock.now += 240
     admin.put(f"{API}/resources/blade-1", json={"type": "compute", "capacities": {"slots": 8}})
-    tier, reason = why_not(admin, job("a", 10))
+    tier, reason = why_not(admin, to_match("a", 10))
     assert tier == "policy"
     assert reason == (
         "c: slots 10 fits on 0 of 1 eligible compute even when idle (the largest has slots 8); it would fit on others, "
         "but not now (blade-2: its state is 240 s old, more than 90 s)"
     )
-    assert why_not(admin, job("a", 20)) == (
+    assert why_not(admin, to_match("a", 20)) == (
         "never-fits",
         "c: slots 20 fits on 0 of 2 eligible compute even when idle (the largest has slots 16)",
     )
-    both = job("a", 9)
+    both = to_match("a", 9)
     both["dependencies"][0]["count"] = 2
     served.clock.now -= 240  # neither is too old
     assert why_not(admin, both) == (
@@ -129,7 +127,7 @@ def test_a_report_is_stored_or_rejected_for_itself(served: Any, admin: Any) -> N
 def test_a_removed_resource_loses_its_matches_and_says_so(admin: Any) -> None:
     admin.put(f"{API}/resources/n1", json=SERVER)
     admin.put(f"{API}/resources/n2", json=SERVER)
-    both = job("a", 8)
+    both = to_match("a", 8)
     both["dependencies"][0]["count"] = 2
     number = matched(admin, both)["a"]
     assert admin.delete(f"{API}/resources/n1").json["lost_matches"] == 1
@@ -147,10 +145,12 @@ def test_policies_decide_who_may_use_what(served: Any, admin: Any) -> None:
         {"effect": "deny", "type": "compute", "when": "used_share <= 0.4", "classes": ["greedy"]},
     ]
     assert admin.put(f"{API}/policies", json={"policies": rules}).json == {"policies": rules}
-    found = matched(admin, job("a", **{"class": "batch"}), job("b"), job("c", **{"class": "greedy"}))
+    found = matched(
+        admin, to_match("a", 2, **{"class": "batch"}), to_match("b", 2), to_match("c", 2, **{"class": "greedy"})
+    )
     assert found.keys() == {"b"}
-    assert matched(admin, job("d", 3)).keys() == {"d"}
-    assert matched(admin, job("c", **{"class": "greedy"})).keys() == {"c"}, "5 of 8 slots are used now"
+    assert matched(admin, to_match("d", 3)).keys() == {"d"}
+    assert matched(admin, to_match("c", 2, **{"class": "greedy"})).keys() == {"c"}, "5 of 8 slots are used now"
     admin.put(f"{API}/policies", json={"policies": [{"effect": "deny"}]})
     states = {entry["state"] for entry in admin.get(f"{API}/matches").json["matches"]}
     assert states == {"held"}, "a change of policy ends no match"
@@ -176,8 +176,8 @@ def test_nodes_of_agents_are_compute_servers(served: Any, admin: Any) -> None:
     free = {name: capacity["free"] for name, capacity in found["capacities"].items()}
     assert free == pytest.approx({"slots": 2.5, "memory_gib": 7.0, "bandwidth_mbps": 800.0})
     assert found["attributes"] == {"cluster": "alpha", "node": "m1"}
-    assert matched(admin, job("a", 2, "cluster == 'alpha' and memory_gib >= 4")).keys() == {"a"}
+    assert matched(admin, to_match("a", 2, where="cluster == 'alpha' and memory_gib >= 4")).keys() == {"a"}
     assert report_nodes(served.engine, served.clock, 90.0) == 0, "nothing new was sent"
     served.clock.now += 200
     assert report_nodes(served.engine, served.clock, 90.0) == 0
-    assert matched(admin, job("b", 1)) == {}, "its agent is silent"
+    assert matched(admin, to_match("b", 1)) == {}, "its agent is silent"

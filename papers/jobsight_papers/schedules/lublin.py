@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_predictor.arrays import Floats
-
-from .swf import FIELDS, UNKNOWN, Trace
+from jobsight_scheduler.workload.swf import FIELDS, UNKNOWN, Trace
 
 BUCKET_S = 1800.0
 BUCKETS = 48  # half hours of a day
 DAY_BEGINS = 11  # the bucket in which the model's day begins
+_MOST = 10_000_000  # jobs, and processors
 LONGEST_RUN, LONGEST_GAP = 12.0, 13.0  # natural logarithms of seconds: 45 h, 5 d
 
 
@@ -80,10 +80,12 @@ def lublin(jobs: int, capacity: int, seed: int) -> Trace:
     Queue 0 is interactive, 1 batch. The model knows no requested times and no users: those fields are unknown.
 
     Raises:
-        ValueError: fewer than 1 job, or fewer processors than 8, the model's smallest machine.
+        ValueError: fewer than 1 job, fewer processors than 8, the model's smallest machine, or too many.
     """
-    if jobs < 1 or capacity < 8:
-        raise ValueError(f"{jobs} jobs on {capacity} processors: the model needs at least 1 job and 8 processors")
+    if not 1 <= jobs <= _MOST or not 8 <= capacity <= _MOST:
+        raise ValueError(
+            f"{jobs} jobs on {capacity} processors: the model takes 1 to {_MOST:,} jobs and 8 to {_MOST:,} processors"
+        )
     rng = np.random.default_rng(seed)
     kinds = []
     for queue, kind in ((0.0, INTERACTIVE), (1.0, BATCH)):

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import insert
 from tests import make
 from tests.make import not_none
+from tests.server.web.conftest import NOW, Served
 
 from jobsight_predictor.reliability.sessions import Presence
 from jobsight_server.forecasts.rounds import rebuild
@@ -16,8 +17,6 @@ from jobsight_server.systems.ranking import tables as ranking_tables
 from jobsight_server.systems.ranking.learning import ReliabilityState, learn, write_reliability
 from jobsight_server.systems.ranking.queries import MachineRanker
 from jobsight_server.systems.ranking.rows import MachineRow, StoredFacts, write_machines
-
-from .conftest import NOW, Served
 
 HOUR_S = 3600.0
 

@@ -12,12 +12,11 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import select
 from tests import make
+from tests.server.web.test_one_answer import T0, run
 
 from jobsight_server.systems.offers import tables as offers_tables
 from jobsight_server.systems.offers.outcome import follow_jobs
 from jobsight_server.systems.offers.stored import STANDING, expire_all, nodes_of
-
-from .test_one_answer import T0, run
 
 NOW, HOUR = 1_700_000_000.0, 3600.0
 OFFERS = "/api/v1/offers"

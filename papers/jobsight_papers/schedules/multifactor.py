@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from jobsight_papers.schedules.easy_by_key import EasyByKey
 from jobsight_predictor.arrays import Floats, Integers
 from jobsight_scheduler.policies.base import JobRequests
-from jobsight_scheduler.policies.easy_by_key import EasyByKey
 
 
 class FairShare:

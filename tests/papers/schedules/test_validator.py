@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from jobsight_scheduler.policies.chosen import choose_policy
+from jobsight_papers.schedules.chosen import choose_policy, rules_of
+from jobsight_papers.schedules.validator import validate
+from jobsight_papers.schedules.validator.promises import check_room_is_used
 from jobsight_scheduler.table import JobTable, table_of
-from jobsight_scheduler.validator import validate
-from jobsight_scheduler.validator.promises import check_room_is_used
 from jobsight_scheduler.workload.canonical import Workload
 
 Row = tuple[float, float, float, float, int]  # submit, start, run, estimate, processors
@@ -23,7 +23,7 @@ def table(*rows: Row) -> JobTable:
 
 
 def rules_broken(schedule: JobTable, capacity: int, policy: str | None = None) -> list[tuple[str, int]]:
-    rules = choose_policy(policy).rules if policy else ()
+    rules = rules_of(choose_policy(policy)) if policy else ()
     return [(finding.rule, finding.job) for finding in validate(schedule, capacity, rules)]
 
 
@@ -66,7 +66,7 @@ def test_conservative_keeps_every_promise() -> None:
 
 
 def test_room_is_used_in_any_order() -> None:
-    """The rule of one's own order for EASY."""
+    """The rule of another order for EASY."""
     late, full = table((0, 0, 10, 10, 4), (1, 11, 10, 10, 4)), table((0, 0, 10, 10, 4), (1, 10, 10, 10, 4))
     found = [[(one.rule, one.job) for one in validate(of, 5, (check_room_is_used,))] for of in (late, full)]
     assert found == [[("room", 2)], []]

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from tests.scheduler.by_rows import Row, starts_of
 
-from jobsight_scheduler.policies.chosen import choose_policy
-from jobsight_scheduler.policies.multifactor import FairShare, PriorityWeights, priority_weights
-
-from .by_rows import Row, starts_of
+from jobsight_papers.schedules.chosen import choose_policy
+from jobsight_papers.schedules.multifactor import FairShare, PriorityWeights, priority_weights
 
 DAY_S = 86_400.0
 

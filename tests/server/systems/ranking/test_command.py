@@ -7,14 +7,16 @@ import time
 
 import pytest
 from sqlalchemy import Engine
-from tests.make import output_of
+from tests.make import json_of, output_of
 
 from jobsight_server.cli import main
 
 from .conftest import Farm
 
 
-def test_ranks_in_the_words_of_other_schedulers(sqlite_engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ranks_by_either_method_as_json_and_as_a_table(
+    sqlite_engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
     farm = Farm(sqlite_engine, time.time())
     for name, status in (("n5", 1), ("n6", 1), ("n7", 0)):
         for _ in range(5):
@@ -22,16 +24,14 @@ def test_ranks_in_the_words_of_other_schedulers(sqlite_engine: Engine, capsys: p
     farm.round()
     command = ["ranks", "--database", str(sqlite_engine.url)]
     for method in ("grv", "survival"):
-        assert main([*command, "--ranking-method", method, "--format", "slurm"]) == 0
-        lines = [re.fullmatch(r"NodeName=(\S+) Weight=(\d+)", line) for line in capsys.readouterr().out.splitlines()]
-        weights = {match[1]: int(match[2]) for match in lines if match}
-        assert [*weights] == ["n7", "n5", "n6"]
-        assert weights["n7"] < min(weights["n5"], weights["n6"])
-    assert main([*command, "--format", "condor", "--name", "n6"]) == 0
-    assert re.fullmatch(r"JobsightRank = 0\.\d{6}\n", capsys.readouterr().out)
-    printed = output_of(main, capsys, *command, "--format", "condor").splitlines()
-    assert printed[0].startswith("# rank = ")
-    assert printed[2].startswith("JobsightRank = ")
+        scores = {
+            row["name"]: row["score"] for row in json_of(main, capsys, *command, "--ranking-method", method)["machines"]
+        }
+        assert [*scores] == ["n7", "n5", "n6"]
+        assert scores["n7"] > max(scores["n5"], scores["n6"])
+    (alone,) = json_of(main, capsys, *command, "--name", "n6")["machines"]
+    assert (alone["name"], alone["failures"]) == ("n6", 5)
+    assert re.findall(r"/(n\d)", output_of(main, capsys, *command)) == ["n7", "n5", "n6"]
 
 
 def test_what_cannot_be_ranked_is_said(sqlite_engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:

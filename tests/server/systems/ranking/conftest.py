@@ -13,8 +13,8 @@ from tests import make
 from jobsight_predictor.reliability.sessions import SessionSettings
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import AgentReport, Batch, BatchMachine, Submission
+from jobsight_server.storage.readings.sent import BatchInterface
 from jobsight_server.storage.schema import jobs
-from jobsight_server.storage.sent import BatchInterface
 from jobsight_server.systems.ranking.board import MachineBoard, MachineRanks, RankQuestion, rank_machines
 from jobsight_server.systems.ranking.periodic import update_machines
 from jobsight_server.systems.ranking.tables import machine_outcomes, machine_sessions, machines

@@ -7,8 +7,8 @@ from heapq import heappop, heappush
 import numpy as np
 from numpy.typing import NDArray
 
+from jobsight_papers.schedules.validator.basics import NEAR_S, BrokenRule, free_steps
 from jobsight_scheduler.table import JobTable
-from jobsight_scheduler.validator.basics import NEAR_S, BrokenRule, free_steps
 
 
 def became_head(table: JobTable) -> NDArray[np.float64]:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
 
 import numpy as np
 
 from jobsight_predictor.arrays import Floats, Integers
-from jobsight_scheduler.validator import Check
-from jobsight_scheduler.validator.promises import check_room_is_used
-
-from .base import JobRequests, PolicyError
-from .easy import Easy
+from jobsight_scheduler.policies.base import JobRequests
+from jobsight_scheduler.policies.easy import Easy
 
 
 class EasyByKey(Easy):
@@ -25,8 +21,6 @@ class EasyByKey(Easy):
     The order changes with time, so a reservation is a promise for this pass only, and a job may starve if its key never
     becomes the least.
     """
-
-    rules: ClassVar[tuple[Check, ...]] = (check_room_is_used,)
 
     def __init__(self, requests: JobRequests) -> None:
         super().__init__(requests)
@@ -54,7 +48,7 @@ class EasyByKey(Easy):
         jobs = np.array(self.waiting, dtype=np.int64)
         if not len(jobs) or self.need[jobs].min() > machine.free:
             return []
-        line = self._in_order(now, jobs).tolist()
+        line = jobs[np.lexsort((jobs, self.keys(now, jobs)))].tolist()
         begun: list[int] = []
         for job in line:
             if (where := machine.find_first(job)) is None:
@@ -67,14 +61,3 @@ class EasyByKey(Easy):
         started = set(begun)
         self.waiting = [job for job in self.waiting if job not in started]
         return begun
-
-    def _in_order(self, now: float, jobs: Integers) -> Integers:
-        keys = np.asarray(self.keys(now, jobs), dtype=np.float64)
-        if keys.shape != jobs.shape:
-            raise PolicyError(
-                f"keys() of {type(self).__name__} returned shape {keys.shape} for {len(jobs)} jobs: return one key each"
-            )
-        if np.isnan(keys).any():
-            job = int(jobs[np.argmax(np.isnan(keys))])
-            raise PolicyError(f"keys() of {type(self).__name__} returned NaN for job {job + 1} at {now:g} s")
-        return jobs[np.lexsort((jobs, keys))]
