@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Column, Connection, Engine, func, select
 
+from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.engine import fetch
-from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs, nodes
 
 _KEEP_S = 1.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -27,7 +26,8 @@ from sqlalchemy import (
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
+from jobsight_server.storage.named_files import other_kind
 
 Part = TypeVar("Part")
 
@@ -44,13 +44,14 @@ _CACHE_KIB = 8192
 _LOG_PAGES = 8000
 
 
-def open_engine(url: str, access: Access = "write") -> Engine:
+def open_engine(url: str, access: Access = "write", patience_s: float = 30.0) -> Engine:
     """Return an engine for ``url``: ``sqlite:///file.db``, ``postgresql://...``, or the plain path of an SQLite file.
 
     With SQLite every connection is WAL with ``synchronous=FULL``: a commit has reached the disk when it returns.
     Writing transactions begin IMMEDIATE: two writing processes wait for each other instead of failing; a
     connection with the execution option ``reading=True`` only reads and blocks no one.
-    ``access="read"`` forbids every write. PostgreSQL keeps its own durability (``synchronous_commit``).
+    ``access="read"`` forbids every write. SQLite waits up to ``patience_s`` for another writer.
+    PostgreSQL keeps its own durability (``synchronous_commit``).
 
     Raises:
         DatabaseError: the URL is invalid, or names another database system.
@@ -63,7 +64,7 @@ def open_engine(url: str, access: Access = "write") -> Engine:
     if system == "sqlite":
         if parsed.database in (None, "", ":memory:"):
             raise DatabaseError(f"database {url!r}: several processes share it, so it must be a file")
-        return _sqlite(parsed, access)
+        return _sqlite(parsed, access, patience_s)
     if system == "postgresql":
         options = "-c default_transaction_read_only=on" if access == "read" else "-c synchronous_commit=on"
         return create_engine(
@@ -83,11 +84,13 @@ def protect_file(url: str) -> None:
             file.touch(mode=0o600)
 
 
-def _sqlite(url: URL, access: Access) -> Engine:
+def _sqlite(url: URL, access: Access, patience_s: float) -> Engine:
+    if kind := other_kind(Path(url.database or "")):
+        raise DatabaseError(f"database {str(url)!r} is {kind}; name a file")
     if access == "read" and _cannot_write(Path(url.database or "")):
         engine = create_engine(url, creator=lambda: _open_read_only(Path(url.database or "")))
     else:
-        engine = create_engine(url, connect_args={"timeout": 30.0})
+        engine = create_engine(url, connect_args={"timeout": patience_s})
 
     @event.listens_for(engine, "connect")
     def on_connect(connection: Any, _record: Any) -> None:
@@ -215,43 +218,6 @@ def upsert(table: Table, columns: Sequence[str] = (), key: Sequence[str] = ()) -
     changes = ", ".join(f'"{name}" = excluded."{name}"' for name in columns if name not in key)
     insert = f"INSERT INTO {table.name} ({listed}) VALUES ({', '.join('?' * len(columns))})"
     return f"{insert} ON CONFLICT ({own}) DO UPDATE SET {changes}"
-
-
-class LookUps:
-    """Reads on a driver connection that each thread of each process keeps open, outside of transactions.
-
-    Each look-up sees all commits; none keeps an old snapshot.
-    """
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._kept = threading.local()
-
-    def rows(self, statement: str, values: tuple[str, ...]) -> list[Any]:
-        """Return all rows of the statement, which is in the driver's style."""
-        connection = self._connection()
-        try:
-            rows: list[Any] = connection.execute(statement, values).fetchall()
-        except self._engine.dialect.loaded_dbapi.OperationalError:
-            # The database was away or restarted since the last look-up: one attempt on a new connection.
-            self.close()
-            rows = self._connection().execute(statement, values).fetchall()
-        return rows
-
-    def close(self) -> None:
-        """Close the connection of the calling thread; the next look-up opens another."""
-        kept = getattr(self._kept, "connection", None)
-        self._kept.connection = None
-        if kept is not None:
-            kept.close()
-
-    def _connection(self) -> Any:
-        kept = getattr(self._kept, "connection", None)
-        if kept is not None and self._kept.process == os.getpid():
-            return kept
-        connection = own_connection(self._engine)
-        self._kept.connection, self._kept.process = connection, os.getpid()
-        return connection
 
 
 def begins(connection: Connection, column: ColumnElement[Any], prefix: str) -> ColumnElement[bool]:

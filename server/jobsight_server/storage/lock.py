@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Engine, event, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
+from jobsight_server.ground.errors import FencedError, UserError
 from jobsight_server.storage.engine import by_driver, database_file, for_share, release_session_lock, try_session_lock
-from jobsight_server.storage.errors import UserError
 
 _TAKE = text(
     "INSERT INTO role_epochs (role, epoch) VALUES (:role, 1) "
@@ -31,10 +31,6 @@ _TAKE = text(
 )
 _NEXT = text("UPDATE role_epochs SET epoch = epoch + 1 WHERE role LIKE :role")
 _LOOK = "SELECT epoch FROM role_epochs WHERE role = ?"
-
-
-class FencedError(Exception):
-    """Another process has taken over this role; this one must end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, Engine, delete, func, insert, select
 
 from jobsight_server.storage.engine import database_file, total_bytes
-from jobsight_server.storage.event_counts import NUMBER
+from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, server_states
 
 EVERY_S = 300.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import Engine, inspect, select, text
 
 from jobsight_server.storage.engine import is_sqlite, own_connection
-from jobsight_server.storage.event_counts import NUMBER
+from jobsight_server.storage.job_counts import NUMBER
 
 # Rows of each index: all rows of a large table take many seconds, during which nothing can be stored.
 _ROWS_ANALYZED = 1000

@@ -6,10 +6,10 @@ import threading
 
 from sqlalchemy import Connection, Engine, text
 
+from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.storage.engine import lock_until_commit
-from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.samples import lock_name
-from jobsight_server.storage.summarise import delete_hours, summarise_before
+from jobsight_server.storage.readings.samples import lock_name
+from jobsight_server.storage.readings.summarise import delete_hours, summarise_before
 
 _PIECE_S = 6 * 3600.0  # most samples of a node deleted in one transaction: ingest must not wait long
 

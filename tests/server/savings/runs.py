@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import Engine, insert
 from tests import make
 
+from jobsight_server.ground.amounts import DAY_S
+from jobsight_server.ground.job_names import application
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.storage.event_counts import DAY_S
-from jobsight_server.storage.facts import application
 from jobsight_server.storage.schema import jobs
 
 NOON = 1_700_049_600.0  # 2023-11-15

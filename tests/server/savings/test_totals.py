@@ -15,8 +15,9 @@ from tests import make
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest
 from jobsight_server.forecasts.request import job_question
-from jobsight_server.forecasts.rounds import lock_learning, rebuild
-from jobsight_server.profiler.kept_sums import (
+from jobsight_server.forecasts.rounds import lock_learning
+from jobsight_server.ground.amounts import DAY_S, day_of
+from jobsight_server.savings.kept_sums import (
     GROUPS_OF_A_USER,
     OTHER,
     SCORES,
@@ -25,14 +26,14 @@ from jobsight_server.profiler.kept_sums import (
     forget_empty_groups,
     group_name,
 )
-from jobsight_server.profiler.totals import (
+from jobsight_server.savings.savings import Days, periods_of, sums_of_all, sums_of_user
+from jobsight_server.savings.totals import (
     COLUMNS,
     count_again,
     count_marked,
     days_of,
+    mark_all,
 )
-from jobsight_server.queries.savings import Days, periods_of, sums_of_all, sums_of_user
-from jobsight_server.storage.event_counts import DAY_S, day_of, mark_all
 from jobsight_server.storage.schema import (
     forecast_scores,
     jobs,
@@ -218,7 +219,7 @@ def test_the_attempts_are_those_of_the_answer_at_submission(sqlite_engine: Engin
     late = run(sqlite_engine, 6, **waits, state="running", end=None, used_memory_bytes=None)
     learn(sqlite_engine)
     question = job_question("ann", "fluid_7", "batch", 2, 8.0 * GIB, 7200.0)
-    reader = AnswerReader(sqlite_engine, ForecastConfig())
+    reader = AnswerReader(ForecastConfig())
     run(
         sqlite_engine, 7, start=NOON + 9001, end=NOON + 9100, used_memory_bytes=2 * GIB
     )  # so that the other is forecast
@@ -236,7 +237,6 @@ def test_the_attempts_are_those_of_the_answer_at_submission(sqlite_engine: Engin
     assert len(answer.attempts) > 1
     assert {row.attempts for row in rows if row.bound is not None and row.value <= row.bound} == {None}
     check(sqlite_engine)
-    reader.close()
 
 
 def test_runs_that_are_withdrawn_are_taken_back(engine: Engine) -> None:
@@ -262,22 +262,19 @@ def test_runs_that_are_withdrawn_are_taken_back(engine: Engine) -> None:
             assert connection.execute(select(table)).all() == []
 
 
-def test_values_that_are_shown_only_count_as_not_measured_until_they_are_learned(engine: Engine) -> None:
+def test_values_that_are_shown_only_count_as_not_measured(engine: Engine) -> None:
     runs = many(engine, 40)
     learn(engine)
+    before = check(engine)
     with engine.begin() as connection:
         connection.execute(
             update(profiles)
             .where(profiles.c.run_id.in_(runs[:20]), profiles.c.metric == "memory", profiles.c.value.is_not(None))
-            .values(attribution="apportioned", shown_only=False)
+            .values(attribution="apportioned", shown_only=True)
         )
-    before = check(engine)
-    rebuild(engine, ForecastConfig())
+        mark_all(connection)
     learn(engine)
     assert check(engine) < before
-    rebuild(engine, ForecastConfig(learn_apportioned=True))
-    learn(engine, config=ForecastConfig(learn_apportioned=True))
-    assert check(engine) == before
 
 
 def test_a_user_with_a_name_for_each_job_has_a_bounded_number_of_groups(engine: Engine) -> None:

@@ -50,6 +50,7 @@ jobs = Table(
     Column("asked_memory_bytes", BigInteger),
     Column("asked_walltime_s", Double),
     Column("memory_incomplete", Boolean),  # a step or task was not measured: the job used more than used_memory_bytes
+    Column("memory_intervals", Double),  # the life of its shortest step, in intervals between the log's samples
     Column("memory_with_cache", Boolean),  # used_memory_bytes may contain page cache
     Column("memory_is_virtual", Boolean),  # requested and used memory are address space, as of TORQUE's vmem and pvmem
     Column("memory_word", Text),  # pvmem, pmem, h_vmem: by which memory was requested, if the scheduler has several
@@ -62,6 +63,7 @@ jobs = Table(
     Column("suspended_s", Double),  # of the time between start and end
     Column("facts", Text),  # JSON, name -> number: further data of the job
     Column("gpus", Integer),  # allocated, or requested while the job waits; NULL for none
+    Column("gpu_model", Text),  # of its GPUs by the log, empty if that does not say; NULL for none
     Column("used", Text),  # JSON, metric -> use of the whole job by the log, of metrics without a column here
     Column("recorded_at", Double, nullable=False, index=True),  # when the record of the state was read
     Column("profiled", Boolean, nullable=False),
@@ -79,6 +81,7 @@ jobs = Table(
     Index(None, "state"),
     index_where(_IS_TASK, "array_task"),
     Index(None, "job_id"),
+    index_where("used IS NOT NULL", "cluster", "gpu_model", "used"),
     Index(None, "cluster", "user", "id"),
 )
 took_s = jobs.c.end - jobs.c.start - func.coalesce(jobs.c.suspended_s, literal_column("0"))

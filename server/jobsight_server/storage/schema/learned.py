@@ -32,7 +32,6 @@ from jobsight_server.storage.schema.metadata import index_where, keys, metadata,
 # of it, was cut short, or was measured in part; never learned. Of bandwidth ``fabric`` is the network that ``value`` is
 # of, and ``fabrics`` the value of each, JSON. For memory, ``quantity`` is resident, virtual, with_cache, or node (its
 # nodes', above their idle level).
-_APPORTIONED = "attribution = 'apportioned' AND value IS NOT NULL"
 profiles = Table(
     "profiles",
     metadata,
@@ -50,7 +49,6 @@ profiles = Table(
     *optional(Text, "fabric", "fabrics", "quantity"),
     Column("gpus", Text),  # JSON, of each GPU: profiler.values.GpuUse
     index_where("learn_seq > 0", "learn_seq"),
-    index_where(_APPORTIONED, "shown_only"),
     sqlite_with_rowid=False,
 )
 

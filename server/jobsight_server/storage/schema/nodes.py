@@ -46,7 +46,7 @@ boots = Table(
     Index(None, "node_id", "boot_id"),
 )
 
-# Acknowledged batches: the key that makes ingest idempotent, and their readings as sent (storage.sent). After a day,
+# Acknowledged batches: the key that makes ingest idempotent, and their readings as sent (readings.sent). After a day,
 # batches of a boot that follow one another share a row, with the last one's ``last_sequence`` (ingest.joining).
 readings = Table(
     "readings",

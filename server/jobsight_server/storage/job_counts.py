@@ -1,72 +1,18 @@
-"""Counts that are kept: of events by name and label, of runs by user, application and state; days to count again.
-
-All are committed with the data that they count. No page counts runs.
-"""
+"""Counts of runs by user, application and state, kept with the runs, as no page counts these."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, cast, delete, func, select, text
+from sqlalchemy import BigInteger, Connection, and_, bindparam, cast, delete, func, select
 
-from jobsight_server.storage.engine import of_runs, whole, write_many
+from jobsight_server.storage.engine import of_runs, write_many
 from jobsight_server.storage.schema import job_counts, jobs
-
-_ADD = (
-    "INSERT INTO event_counts (name, label, value) VALUES (?, ?, ?) "
-    "ON CONFLICT (name, label) DO UPDATE SET value = event_counts.value + excluded.value"
-)
-
-
-def add_event_counts(connection: Connection, counts: Mapping[tuple[str, str], int]) -> None:
-    """Add ``counts[(name, label)]`` to the stored counts; zeros add nothing."""
-    # In one order everywhere: two PostgreSQL writers must not deadlock on each other's rows.
-    write_many(
-        connection, _ADD, [(name, label[:200], value) for (name, label), value in sorted(counts.items()) if value]
-    )
-
-
-def read_event_counts(connection: Connection) -> dict[tuple[str, str], int]:
-    """Return every count by (name, label)."""
-    rows = connection.execute(text("SELECT name, label, value FROM event_counts ORDER BY name, label"))
-    return {(name, label): value for name, label, value in rows}
-
-
-DAY_S = 86400.0
-
-_OTHERWISE = (
-    "profiles.attribution = 'apportioned' AND profiles.value IS NOT NULL AND profiles.shown_only <> :shown_only "
-    "AND NOT profiles.lower_bound"
-)
-
-
-def day_of(time_s: float) -> int:
-    """Return the UTC day, counted from 1970-01-01."""
-    return int(time_s // DAY_S)
-
-
-def mark_all(connection: Connection) -> None:
-    """Mark every day on which a profiled run ended."""
-    connection.execute(text(_select(connection, "FROM jobs WHERE profiled")))
-
-
-def mark_apportioned(connection: Connection, shown_only: bool) -> None:
-    """Mark the days with apportioned values whose ``shown_only`` has changed."""
-    query = _select(connection, f"FROM profiles JOIN jobs ON jobs.id = profiles.run_id WHERE {_OTHERWISE}")
-    connection.execute(text(query), {"shown_only": shown_only})
-
-
-def _select(connection: Connection, which: str) -> str:
-    day = whole(connection, f'jobs."end" / {DAY_S}')
-    # In a SELECT of its own: SQLite would take ON CONFLICT for the condition of a join.
-    days = f"SELECT day FROM (SELECT DISTINCT {day} AS day {which}) AS days WHERE true"
-    return f"INSERT INTO savings_to_do (day) {days} ON CONFLICT DO NOTHING"
-
 
 NUMBER = cast(func.sum(job_counts.c.n), BigInteger)
 """The number of runs in some rows of ``job_counts``."""

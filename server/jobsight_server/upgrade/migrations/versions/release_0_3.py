@@ -5,4 +5,4 @@ down_revision = "0032"
 
 
 def upgrade() -> None:
-    """Do nothing: the next step starts from the tables of either release."""
+    """Do nothing: `release_0_4` starts from the tables of either release."""

@@ -13,6 +13,7 @@ class Seldom:
         self._interval_s = interval_s
         self._most = most
         self._passed: dict[Hashable, float] = {}
+        self._held_back = 0
         self._lock = threading.Lock()
 
     def lets(self, key: Hashable, now: float) -> bool:
@@ -22,6 +23,13 @@ class Seldom:
                 known: since for known, since in self._passed.items() if 0 <= now - since < self._interval_s
             }
             if key in self._passed or len(self._passed) >= self._most:
+                self._held_back += 1
                 return False
             self._passed[key] = now
             return True
+
+    def others(self) -> str:
+        """Return the end of a log line: how many others were held back since the last such line."""
+        with self._lock:
+            held_back, self._held_back = self._held_back, 0
+        return f"; {held_back} others since the last such line" if held_back else ""

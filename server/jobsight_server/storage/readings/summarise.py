@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, text
 
 from jobsight_server.storage.engine import fetch, upsert, write_many
-from jobsight_server.storage.sample_columns import UNKNOWN, Floats, SampleColumns, difference
-from jobsight_server.storage.samples import read_samples
+from jobsight_server.storage.readings.sample_columns import UNKNOWN, Floats, SampleColumns, difference
+from jobsight_server.storage.readings.samples import read_samples
 from jobsight_server.storage.schema import sample_summaries
 
 _SHORTEST_S = 1e-3  # less is rounding in an interval without known seconds

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from sqlalchemy import Engine, text
 
+from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.storage.engine import used_bytes
-from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.upkeep import delete_readings
 
 log = logging.getLogger(__name__)

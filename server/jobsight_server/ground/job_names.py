@@ -1,74 +1,10 @@
-"""Applications by the names of jobs; facts of jobs: numbers known at submission, such as ``input_bytes``, from logs.
-
-In a comment they are a word, ``jobsight:input_bytes=3.1e9,samples=12``. Other values are dropped and counted.
-"""
+"""Names of jobs, and the application in a name: what workflow engines call jobs, and what distinguishes runs."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
-from math import isfinite
-from string import digits
 from typing import NamedTuple
-
-import msgspec
-
-from jobsight_predictor.question import Facts
-
-FACTS_AT_MOST = 32
-FACT_NAME = r"[A-Za-z0-9_.-]{1,64}"
-_NAME = re.compile(FACT_NAME)
-_WORD = re.compile(r"\bjobsight:([^\s;]+)")
-_decode = msgspec.json.Decoder(dict[str, float]).decode
-
-
-class FoundFacts(NamedTuple):
-    """Facts as stored, JSON with sorted names; None if there are none. ``dropped`` others were unusable."""
-
-    text: str | None = None
-    dropped: int = 0
-
-
-def found_facts(pairs: Iterable[tuple[str, str]]) -> FoundFacts:
-    """Select the facts among ``pairs``; the last one of a repeated name counts.
-
-    >>> found_facts([("samples", "12"), ("a b", "1"), ("reads", "nan"), ("input_bytes", "3.1e9")])
-    FoundFacts(text='{"input_bytes":3100000000.0,"samples":12.0}', dropped=2)
-    """
-    facts: dict[str, float] = {}
-    dropped = 0
-    for name, text in pairs:
-        value = _number(text)
-        if value is None or not _NAME.fullmatch(name) or (name not in facts and len(facts) == FACTS_AT_MOST):
-            dropped += 1
-        else:
-            facts[name] = value
-    return FoundFacts(msgspec.json.encode(facts, order="sorted").decode() if facts else None, dropped)
-
-
-def facts_in(*comments: str | None) -> FoundFacts:
-    """Find the facts in comments.
-
-    >>> facts_in("jobsight: 2G will do; jobsight:samples=12", None, "jobsight:reads=1e6,x")
-    FoundFacts(text='{"reads":1000000.0,"samples":12.0}', dropped=1)
-    """
-    words = [word for comment in comments if comment for word in _WORD.findall(comment)]
-    parts = (part.partition("=") for word in words for part in word.split(","))
-    return found_facts((name, value) for name, _, value in parts) if words else FoundFacts()
-
-
-def facts_of(text: str | None) -> Facts:
-    """Stored facts, as questions have them."""
-    return tuple(_decode(text).items()) if text else ()
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if isfinite(value) else None
 
 
 class Habit(NamedTuple):
@@ -101,7 +37,15 @@ HABITS = (
 """The first that fits a whole name counts."""
 
 _RANDOM = re.compile(r"(?:.*_)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_SEPARATORS = "-_. "
+_SEPARATORS = "-_.:+=,@# "
+_SEPARATED = rf"(?:^|(?<=[{re.escape(_SEPARATORS)}]))"
+_ENDED = rf"(?=[{re.escape(_SEPARATORS)}]|$)"
+# Between separators or at an end: dates with times, numbers, and hexadecimal ids of six digits or more with a number.
+_OF_RUN = re.compile(
+    rf"{_SEPARATED}(?:[0-9]{{4,8}}T[0-9]{{2,6}}Z?|[0-9]{{2}}T[0-9]{{2}}|(?=[a-f]*[0-9])[0-9a-f]{{6,}}|(?:[0-9]+[dhmsz]?)+){_ENDED}",
+    re.IGNORECASE,
+)
+_EMPTY = re.compile(rf"[{re.escape(_SEPARATORS)}]*\x00[{re.escape(_SEPARATORS)}\x00]*")
 _RULE = re.compile(r"(?:^|; )rule_([\w-]+?)_?(?:_wildcards_|;|$)")
 
 
@@ -117,6 +61,17 @@ def task_of(name: str) -> str | None:
     return None
 
 
+def engine_of(name: str | None, comment: str | None) -> str | None:
+    """Return the workflow engine that named a job; None if a person did.
+
+    >>> engine_of("nf-BWA_(s1)", None), engine_of("7c9e", "rule_align_wildcards_s1"), engine_of("cfd_3", "mine")
+    ('Nextflow', 'Snakemake', None)
+    """
+    if comment and _RULE.search(comment):
+        return "Snakemake"
+    return next((habit.engine for habit in HABITS if habit.pattern.fullmatch(name or "")), None)
+
+
 def is_random(name: str) -> bool:
     """Return whether a name is a UUID, with or without a prefix, as shared by all jobs of a Snakemake run."""
     return _RANDOM.fullmatch(name) is not None
@@ -124,15 +79,17 @@ def is_random(name: str) -> bool:
 
 @lru_cache(4096)
 def application(name: str) -> str | None:
-    """Return the application in a job's name, without directories and the number of the run.
+    """Return the application in a job's name, without directories and what distinguishes its runs.
 
-    Logs do not name applications; a job's name, by default that of its script, comes closest. Users number the runs of
-    one application, at the end of the name or before its extension, often after a separator; every other part of a
-    name distinguishes applications as often as runs, and is kept. Of a workflow engine's job the task counts. None if
-    nothing is left, or the name is random.
+    Logs do not name applications; a job's name, by default that of its script, comes closest. Users add dates, times,
+    hexadecimal ids and numbers, each between separators or at an end of the name or of its stem. A number directly
+    after a letter, as of a version, distinguishes applications as often as runs, and is kept. Of a workflow engine's
+    job the task counts. None if nothing is left, or the name is random.
 
-    >>> [application(name) for name in ("run_017", "bin/run_18.sh", "run", "run-", "cfd-large", "cfd-64-2", "4711")]
-    ['run', 'run.sh', 'run', 'run', 'cfd-large', 'cfd-64', None]
+    >>> [application(name) for name in ("run_017", "bin/run-18.sh", "run-", "cfd-64-2", "solve_v2", "4711")]
+    ['run', 'run.sh', 'run', 'cfd', 'solve_v2', None]
+    >>> [application(name) for name in ("sim_20261128_0830", "run_2026-12-01T08:15", "7f3a9c-fold", "fold.12.gpu")]
+    ['sim', 'run', 'fold', 'fold.gpu']
     >>> [application(name) for name in ("nf-NFCORE_EAGER_BWA_(s1)", "NFCORE_EAGER:BWA", "toil_job_7_sort")]
     ['NFCORE_EAGER_BWA', 'NFCORE_EAGER_BWA', 'sort']
     """
@@ -142,7 +99,10 @@ def application(name: str) -> str | None:
     stem, dot, extension = file.rpartition(".")
     if not (dot and extension.isascii() and extension.isalpha()):
         stem, dot, extension = file, "", ""
-    return stem.rstrip(digits).rstrip(_SEPARATORS) + dot + extension or None
+    kept = _OF_RUN.sub("\0", stem)
+    parts = [part for part in _EMPTY.split(kept) if part]
+    between = next((mark for mark in stem if mark in _SEPARATORS), "")
+    return between.join(parts).rstrip(_SEPARATORS) + dot + extension or None
 
 
 def readable_name(name: str | None, *comments: str | None) -> str | None:

@@ -25,7 +25,7 @@ import numpy as np
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
-from jobsight_server.storage.sample_columns import Floats, Integers
+from jobsight_server.storage.readings.sample_columns import Floats, Integers
 
 SECONDS = 4
 """Columns of seconds: time, busy time, time since the boot, gap."""

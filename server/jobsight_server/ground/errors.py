@@ -1,4 +1,4 @@
-"""The errors that commands show without a traceback."""
+"""Errors that commands show without a traceback, and that end a process which was replaced."""
 
 from __future__ import annotations
 
@@ -13,3 +13,7 @@ class RefusedError(UserError):
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
         self.status = status
+
+
+class FencedError(Exception):
+    """Another process has taken over this role; this one must end."""

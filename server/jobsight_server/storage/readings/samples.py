@@ -1,6 +1,6 @@
 """The one reader of nodes' readings.
 
-Each statement reads rows that follow one another, and corrects their counters (storage.counters).
+Each statement reads rows that follow one another, and corrects their counters (counters).
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from math import inf, nextafter
 
 from sqlalchemy import Connection
 
-from jobsight_server.storage.counters import corrected
 from jobsight_server.storage.engine import fetch
-from jobsight_server.storage.sample_columns import SampleColumns
+from jobsight_server.storage.readings.counters import corrected
+from jobsight_server.storage.readings.sample_columns import SampleColumns
 
 CHUNK_S = 6 * 3600.0
 """Longest time of one row."""

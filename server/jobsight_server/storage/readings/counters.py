@@ -18,8 +18,8 @@ from operator import itemgetter
 import numpy as np
 
 from jobsight_predictor.arrays import Booleans
-from jobsight_server.storage.sample_columns import MASK, NOTHING, UNKNOWN, Floats, Integers, SampleColumns
-from jobsight_server.storage.sent import INFINIBAND, SentRow, interfaces_of, unpack
+from jobsight_server.storage.readings.sample_columns import MASK, NOTHING, UNKNOWN, Floats, Integers, SampleColumns
+from jobsight_server.storage.readings.sent import INFINIBAND, SentRow, interfaces_of, unpack
 
 LARGEST_BYTES_PER_S = 2**40
 """No interface moves more in a second, or between two readings less than a second apart (8.8 Tbit/s): a larger jump is

@@ -13,9 +13,10 @@ from collections.abc import Hashable, Sequence
 import sqlalchemy as sa
 from alembic import op
 
+from jobsight_server.ground.job_names import application
 from jobsight_server.ingest.earlier import convert
-from jobsight_server.storage.event_counts import count_all, mark_all
-from jobsight_server.storage.facts import application
+from jobsight_server.savings.totals import mark_all
+from jobsight_server.storage.job_counts import count_all
 
 revision = "0.4"
 down_revision = "0.3"
@@ -26,6 +27,7 @@ _RECREATED = frozenset({"model_state", "pending_forecasts", "requirement_state",
 _MOVED = frozenset({"requirements"})  # SQLite drops no column with a foreign key
 _KEPT = frozenset({"alembic_version"})
 _AT_ONCE = 10_000  # names of jobs
+_GONE = ("fewest", "balance", "S", "F")  # objectives of matching, and coefficients of own ones
 
 
 def upgrade() -> None:
@@ -85,8 +87,14 @@ def _insert(connection: sa.Connection, table: sa.Table, rows: Sequence[sa.RowMap
 def _fill(connection: sa.Connection) -> None:
     # Rows already learned must not be queried again: no round may find them.
     connection.execute(sa.text("UPDATE jobs SET start_seq = forecast_seq WHERE profiled AND start_seq IS NULL"))
+    # What a setting of earlier releases learned of shared nodes is only shown.
+    shared = "attribution = 'apportioned' AND value IS NOT NULL AND NOT lower_bound"
+    connection.execute(sa.text(f"UPDATE profiles SET shown_only = true WHERE {shared}"))
     _name_applications(connection)
     _name_users(connection)
+    for name in _GONE:
+        reset = sa.text("UPDATE matching_state SET objectives = NULL WHERE objectives LIKE :named")
+        connection.execute(reset, {"named": f'%"{name}"%'})
     count_all(connection)
     mark_all(connection)
 

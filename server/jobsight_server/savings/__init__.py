@@ -1,0 +1,1 @@
+"""What users leave unused, and what changed requests have freed: kept sums, and records made of them."""

@@ -1,0 +1,248 @@
+"""Sums of jobs by day and by a longer period, for groups of user and application and for each of their levels.
+
+A longer period's row is the sum of its days' rows: a year takes few rows of each group. Sums are of whole units: exact,
+in any order of adding jobs and taking them back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from math import isclose
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, and_, delete, select, text
+
+from jobsight_predictor.metrics import METRICS
+from jobsight_predictor.series import accuracy, within20
+from jobsight_server.accounting.runs import FAILED_METRIC
+from jobsight_server.decision.evidence import ASKED_FOR
+from jobsight_server.storage.engine import fetch_by_keys, write_many
+from jobsight_server.storage.schema import forecast_scores, savings, savings_groups
+
+OTHER = "(other applications)"
+"""Stands for further applications of a user with very many, such as one for each time of day."""
+GROUPS_OF_A_USER = 100
+
+_LONGEST = 100  # PostgreSQL does not accept index entries above 2,704 bytes
+
+_FIND = (
+    'WITH asked(cluster, "user", application, queue, account) AS (VALUES {asked}) '
+    'SELECT g.cluster, g."user", g.application, g.queue, g.account, g.id FROM asked CROSS JOIN savings_groups g '
+    'WHERE g.cluster = asked.cluster AND g."user" = asked."user" '
+    "AND g.application = asked.application AND g.queue = asked.queue AND g.account = asked.account"
+)
+_COUNT = (
+    'WITH asked(cluster, "user") AS (VALUES {asked}) '
+    'SELECT g.cluster, g."user", count(*) FROM asked CROSS JOIN savings_groups g '
+    'WHERE g.cluster = asked.cluster AND g."user" = asked."user" GROUP BY g.cluster, g."user"'
+)
+_ADD_GROUP = 'INSERT INTO savings_groups (cluster, "user", application, queue, account) VALUES (?, ?, ?, ?, ?)'
+
+
+class GroupName(NamedTuple):
+    """A group's fields; empty if missing in the log, or left out by the level."""
+
+    cluster: str
+    user: str
+    application: str
+    queue: str
+    account: str
+
+
+def group_name(cluster: str, user: str, application: str | None, queue: str | None, account: str | None) -> GroupName:
+    """Return the name of the group of these fields; very long ones are cut."""
+    return GroupName(cluster, user, _short(application or ""), _short(queue or ""), _short(account or ""))
+
+
+def levels_of(name: GroupName) -> dict[str, GroupName]:
+    """Return the group's name at each level."""
+    cluster, user, application, queue, account = name
+    return {
+        "group": name,
+        "user": GroupName(cluster, user, "", "", ""),
+        "application": GroupName(cluster, "", application, "", ""),
+        "queue": GroupName(cluster, "", "", queue, ""),
+        "account": GroupName(cluster, "", "", "", account),
+        "cluster": GroupName(cluster, "", "", "", ""),
+    }
+
+
+LEVELS = tuple(levels_of(GroupName("", "", "", "", "")))
+
+
+def counted_as(connection: Connection, names: Sequence[GroupName]) -> dict[GroupName, GroupName]:
+    """Return the group in which each counts: itself, or by queue ``OTHER`` after a user's ``GROUPS_OF_A_USER``."""
+    known = known_ids(connection, names)
+    users = list(dict.fromkeys(name[:2] for name in names if name not in known))
+    count: Counter[tuple[str, str]] = Counter({(c, u): n for c, u, n in fetch_by_keys(connection, _COUNT, users)})
+    found = {name: name for name in known}
+    for name in names:
+        if name not in found:
+            found[name] = name if count[name[:2]] < GROUPS_OF_A_USER else name._replace(application=OTHER)
+            count[name[:2]] += 1
+    return found
+
+
+def group_ids(connection: Connection, names: Iterable[GroupName]) -> dict[GroupName, int]:
+    """Return the id of each group, created if it is new."""
+    wanted = list(dict.fromkeys(names))
+    known = known_ids(connection, wanted)
+    write_many(connection, _ADD_GROUP, [name for name in wanted if name not in known])
+    return known_ids(connection, wanted)
+
+
+def known_ids(connection: Connection, names: Iterable[GroupName]) -> dict[GroupName, int]:
+    """Return the id of each group that counts jobs."""
+    rows = fetch_by_keys(connection, _FIND, list(dict.fromkeys(names)))
+    return {GroupName(*name): group_id for *name, group_id in rows}
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LONGEST else f"{name[:60]}#{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+
+
+def forget_empty_groups(connection: Connection) -> None:
+    """Remove the groups without any counted job."""
+    counted = select(savings.c.group_id).where(savings.c.level.in_(LEVELS), savings.c.period == "month")
+    scored = select(forecast_scores.c.group_id).where(
+        forecast_scores.c.level.in_(LEVELS), forecast_scores.c.period == "week"
+    )
+    unused = and_(savings_groups.c.id.not_in(counted), savings_groups.c.id.not_in(scored))
+    connection.execute(delete(savings_groups).where(unused))
+
+
+Sums = dict[tuple[str, int, GroupName], list[float]]
+"""Sums by metric, day and group."""
+
+_EPOCH = date(1970, 1, 1)
+
+
+def month_of(day: int) -> int:
+    """Return the first day of the day's month."""
+    return (as_date(day).replace(day=1) - _EPOCH).days
+
+
+def week_of(day: int) -> int:
+    """Return the Monday of the day's week.
+
+    >>> as_date(week_of(19_675)).strftime("%A %Y-%m-%d")
+    'Monday 2023-11-13'
+    """
+    return day - (day + 3) % 7
+
+
+def as_date(day: int) -> date:
+    """Return the calendar date of the day."""
+    return _EPOCH + timedelta(days=day)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSums:
+    """One table: sums of ``columns``, for days and for the longer ``period``; ``period_of`` gives a day's.
+
+    ``is_used_by``: columns; one of them is above or below 0 in any row that still counts jobs. ``by_week``: the metric
+    and level that have sums of weeks too.
+    """
+
+    table: str
+    metrics: Sequence[str]
+    columns: Sequence[str]
+    levels: Sequence[str]
+    period: str
+    period_of: Callable[[int], int]
+    is_used_by: Sequence[str]
+    by_week: tuple[str, str] | None = None
+
+    def add(
+        self,
+        connection: Connection,
+        sums: Mapping[tuple[str, int, GroupName], list[float]],
+        ids: Mapping[GroupName, int],
+    ) -> None:
+        """Add the sums of groups to their rows; ``ids`` has those of all levels."""
+        added: dict[tuple[str, str, str, int, int], list[float]] = {}
+        for (metric, day, name), total in sums.items():
+            of = levels_of(name)
+            for level in self.levels:
+                for period, first_day in (("day", day), *self._longer(metric, level, day)):
+                    into = added.setdefault((metric, level, period, first_day, ids[of[level]]), [0] * len(total))
+                    into[:] = [a + b for a, b in zip(into, total, strict=True)]
+        insert = (
+            f"INSERT INTO {self.table} (metric, level, period, first_day, group_id, {', '.join(self.columns)}) "
+            f"VALUES (?, ?, ?, ?, ?{', ?' * len(self.columns)}) {self._on_conflict}"
+        )
+        write_many(connection, insert, [(*key, *total) for key, total in added.items()])
+
+    def take_back(self, connection: Connection, day: int) -> None:
+        """Remove the day's rows, and their sums from the longer periods'."""
+        minus = text(
+            f"INSERT INTO {self.table} (metric, level, period, first_day, group_id, {', '.join(self.columns)}) "
+            "SELECT metric, level, :period, :longer, group_id, "
+            f"{', '.join(f'-{name}' for name in self.columns)} FROM {self.table} "
+            f"WHERE metric = :metric AND level = :level AND period = 'day' AND first_day = :day {self._on_conflict}"
+        )
+        rows_of_day = text(f"DELETE FROM {self.table} WHERE {_OF_KEY} AND period = 'day' AND first_day = :day")
+        for key in self._keys(day):
+            for period, longer in self._longer(key["metric"], key["level"], day):
+                connection.execute(minus, {**key, "period": period, "longer": longer})
+            connection.execute(rows_of_day, key)
+
+    def forget_empty(self, connection: Connection, day: int) -> None:
+        """Remove the rows of the day's longer periods that count no jobs."""
+        empty = " AND ".join(f"{name} = 0" for name in self.is_used_by)
+        query = f"DELETE FROM {self.table} WHERE {_OF_KEY} AND period = :period AND first_day = :day AND {empty}"
+        for key in self._keys(day):
+            for period, longer in self._longer(key["metric"], key["level"], day):
+                connection.execute(text(query), {**key, "period": period, "day": longer})
+
+    def _longer(self, metric: object, level: object, day: int) -> list[tuple[str, int]]:
+        weeks = [("week", week_of(day))] if (metric, level) == self.by_week else []
+        return [(self.period, self.period_of(day)), *weeks]
+
+    @property
+    def _on_conflict(self) -> str:
+        sums = ", ".join(f"{name} = {self.table}.{name} + excluded.{name}" for name in self.columns)
+        return f"ON CONFLICT (metric, level, period, first_day, group_id) DO UPDATE SET {sums}"
+
+    def _keys(self, day: int) -> list[dict[str, object]]:
+        # The leading columns of the key: each statement is a look-up.
+        return [{"metric": metric, "level": level, "day": day} for metric in self.metrics for level in self.levels]
+
+
+_OF_KEY = "metric = :metric AND level = :level"
+
+
+PARTS = 1_000_000
+"""Units of accuracy: millionths keep sums exact."""
+
+SCORES = ("jobs", "accuracy", "within20", "bounds", "held")
+"""Summed columns: ``jobs`` had a forecast and a value; ``bounds`` a recommendation; ``held`` of these stayed in it."""
+
+SCORE_LEVELS = ("cluster", "user", "application")
+
+SCORES_KEPT = KeptSums("forecast_scores", tuple(METRICS), SCORES, SCORE_LEVELS, "week", week_of, ("jobs", "bounds"))
+
+
+def score_of(row: Any, recommended: float | None) -> tuple[int, ...] | None:
+    """Return the columns of one job and metric; None if it counts in none.
+
+    A value that is only shown, such as a lower bound, does not count. A request that was kept is no recommendation. A
+    job that ran out of as much as was recommended, or of more, counts as not held.
+    """
+    asked, given = row.asked_walltime_s, row.value or 0.0
+    if row.metric == "memory":
+        asked = (row.asked_memory_bytes or 0.0) / (row.asked_processors or 1)
+        given = max(given, (row.requested_memory_bytes or 0.0) / (row.asked_processors or 1))
+    is_kept = row.metric in ASKED_FOR and isclose(recommended or 0.0, asked or 0.0)
+    if row.failure is not None and FAILED_METRIC[row.failure] == row.metric:
+        return None if recommended is None or is_kept or given < recommended else (0, 0, 0, 1, 0)
+    if row.value is None or row.forecast is None or row.shown_only:
+        return None
+    near = round(accuracy(row.forecast, row.value) * PARTS)
+    has_bound = recommended is not None and not is_kept
+    is_held = has_bound and row.value <= (recommended or 0.0)
+    return (1, near, int(within20(row.forecast, row.value)), int(has_bound), int(is_held))

@@ -1,0 +1,285 @@
+"""Requested and unused resources: memory, idle processors, time limits; in a span of days beside an earlier one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from msgspec import Meta
+from sqlalchemy import Connection
+
+from jobsight_server.ground.answers import Asked, ListPage, Record, page_of
+from jobsight_server.savings.kept_sums import GroupName, as_date, known_ids
+from jobsight_server.savings.savings import (
+    BY,
+    LISTED,
+    Asking,
+    Days,
+    LeftOut,
+    Saved,
+    SavingsRow,
+    saved_amounts,
+    saving_row,
+    stored_days,
+    sums_of_all,
+    sums_of_user,
+    widened,
+    within,
+)
+from jobsight_server.savings.totals import COLUMNS, METRICS
+
+RESOURCES = {"memory": "memory", "processors": "cpu", "runtime": "runtime"}
+"""Resource that can be wasted -> the metric of its sums."""
+
+_MEASURED = RESOURCES | {"gpus": "gpu_utilisation"}
+
+_BY_FIGURE = ("", "_share", "_improved")
+SORTS = (
+    *(f"{resource}{figure}" for resource in RESOURCES for figure in _BY_FIGURE),
+    *(f"{metric}_freed" for metric in METRICS),
+    "jobs",
+    "name",
+)
+
+Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
+
+
+class Waste(Saved):
+    """One resource, with what was left of it.
+
+    ``unused_hours`` are the requested ones less the used ones, negative if jobs used more. For ``runtime`` they are
+    limits less run times: a job returns its processors at its end, before its limit. ``before_*``: the same in the
+    earlier span, null without such jobs. ``improved_hours``: how much more would be unused now at the earlier share.
+    """
+
+    unused_hours: float
+    unused_share: float | None
+    before_unused_share: float | None
+    improved_hours: float | None
+
+
+class WasteRow(Record):
+    """One user, application, queue, account or cluster: ``name``. ``jobs``: all that ended in the span.
+
+    Rows of one user's jobs have ``memory_advice`` and ``runtime_advice``.
+    """
+
+    cluster: str
+    name: str
+    jobs: int
+    memory: Waste
+    processors: Waste
+    runtime: Waste
+    gpus: Waste
+    memory_advice: SavingsRow | None
+    runtime_advice: SavingsRow | None
+
+
+class WasteList(ListPage):
+    """Jobs that ended from ``first_day`` to ``last_day`` (UTC), compared with those of as many days from
+    ``before_first_day`` on; null without counted jobs. ``left_out``: jobs that count nowhere, by resource.
+
+    ``memory``, ``processors``, ``runtime`` and ``gpus`` cover all rows.
+    """
+
+    by: str
+    cluster: str | None
+    user: str | None
+    first_day: Date | None
+    last_day: Date | None
+    before_first_day: Date | None
+    before_last_day: Date | None
+    memory: Waste
+    processors: Waste
+    runtime: Waste
+    gpus: Waste
+    left_out: dict[str, LeftOut]
+    rows: list[WasteRow]
+
+
+DAYS_SHOWN = 30
+
+
+class WasteRequest(NamedTuple):
+    """A request; days are counted from 1970-01-01. A ``user`` is one of the ``cluster``, which must then be named."""
+
+    first: int
+    last: int
+    by: str = BY[0]
+    user: str | None = None
+    listed: Asked = Asked(SORTS[0], descending=True, limit=LISTED)
+
+    @property
+    def cluster(self) -> str | None:
+        return self.listed.cluster
+
+
+_Name = tuple[str, str]
+_Sums = Mapping[_Name, Sequence[float]]
+_NONE = (0.0,) * len(COLUMNS)
+_BEFORE = ("requested", "used")
+"""Sums of the earlier span."""
+_RANKED = ("jobs", *_BEFORE, "request_held", "bound_held")
+"""Sums that order rows."""
+
+
+def newest_day(connection: Connection) -> int | None:
+    """Return the last day with a counted job."""
+    stored = stored_days(connection)
+    return None if stored is None else stored.last
+
+
+def comparable(connection: Connection) -> dict[str, str]:
+    """Return ``since`` and ``until`` of the longest range with as many days of counted jobs before it.
+
+    Empty with only one day.
+    """
+    stored = stored_days(connection)
+    half = 0 if stored is None else (stored.last - stored.first + 1) // 2
+    return {"since": _date(stored.last - half + 1), "until": _date(stored.last)} if stored and half else {}
+
+
+def waste(connection: Connection, asking: Asking, request: WasteRequest) -> WasteList:
+    """Return one page of rows; those without a sort value are last."""
+    stored = stored_days(connection)
+    days = within(Days(request.first, request.last), stored)
+    length = request.last - request.first + 1
+    before_days = within(Days(request.first - length, request.first - 1), stored)
+    read = partial(_sums, connection, stored)
+    # Of thousands of groups, all of which have run times, few are shown with all of their sums.
+    resource, _, figure = request.listed.sort.partition("_")
+    of_all = {"runtime": ("jobs",), resource: _RANKED} if resource in _MEASURED else dict.fromkeys(_MEASURED, COLUMNS)
+    now = {each: read(request, each, days, columns) for each, columns in of_all.items()}
+    then = {resource: read(request, resource, before_days, _BEFORE) if figure == "improved" else {}}
+    position, names = page_of(
+        dict.fromkeys(name for sums in now.values() for name in sums),
+        request.listed,
+        lambda name: _value(resource, figure, now, then, name),
+        lambda name: (name[1], name[0]),
+        ("name",),
+    )
+    groups = [GroupName("", "", "", "", "")._replace(**{"cluster": name[0], request.by: name[1]}) for name in names]
+    ids = None if request.user is not None else known_ids(connection, groups).values()
+    now = {each: read(request, each, days, ids=ids) for each in _MEASURED}
+    then = {each: read(request, each, before_days, _BEFORE, ids) for each in _MEASURED}
+    of_days = days and stored and widened(days, stored)
+    shown = [
+        WasteRow(
+            cluster=name[0],
+            name=name[1],
+            jobs=_jobs(now["processors"].get(name, _NONE)),
+            **{each: _waste(each, now[each].get(name), then[each].get(name)) for each in _MEASURED},
+            memory_advice=_advice(request, "memory", of_days, name, now["memory"], asking),
+            runtime_advice=_advice(request, "runtime", of_days, name, now["runtime"], asking),
+        )
+        for name in names
+    ]
+    whole = request._replace(by="cluster")
+    totals = {each: _total(read(whole, each, days).values()) for each in _MEASURED}
+    before = {each: _total(read(whole, each, before_days, _BEFORE).values(), len(_BEFORE)) for each in _MEASURED}
+    wasted: dict[str, Any] = {each: _waste(each, totals[each], before[each]) for each in _MEASURED}
+    return WasteList(
+        **position._asdict(),
+        by=request.by,
+        cluster=request.cluster,
+        user=request.user,
+        first_day=days and _date(days.first),
+        last_day=days and _date(days.last),
+        before_first_day=before_days and _date(before_days.first),
+        before_last_day=before_days and _date(before_days.last),
+        **wasted,
+        left_out={
+            each: LeftOut(**{name: int(sums[COLUMNS.index(name)]) for name in LeftOut.__struct_fields__})
+            for each, sums in totals.items()
+            if each in RESOURCES
+        },
+        rows=shown,
+    )
+
+
+def _sums(
+    connection: Connection,
+    stored: Days | None,
+    request: WasteRequest,
+    resource: str,
+    days: Days | None,
+    columns: Sequence[str] = COLUMNS,
+    ids: Collection[int] | None = None,
+) -> dict[_Name, Sequence[float]]:
+    if days is None or stored is None:
+        return {}
+    metric, whole = _MEASURED[resource], widened(days, stored)
+    if request.user is None or request.cluster is None:
+        found = sums_of_all(connection, metric, whole, request.by, request.cluster, columns, ids)
+    else:
+        all_of = sums_of_user(connection, metric, whole, request.by, request.cluster, request.user)
+        found = [(*row[:2], *(row[2 + COLUMNS.index(name)] for name in columns)) for row in all_of]
+    return {(row[0], row[1]): row[2:] for row in found}
+
+
+def _waste(resource: str, now: Sequence[float] | None, before: Sequence[float] | None) -> Waste:
+    # Processors and GPUs are counted in the unit of run time.
+    metric = "memory" if resource == "memory" else "runtime"
+    found = saved_amounts(now or _NONE, metric)
+    share = _unused_share(found["requested_hours"], found["used_hours"])
+    before_share = _unused_share(*before) if before else None
+    measured = found.keys() if resource in METRICS else ("jobs", "requested_hours", "used_hours")
+    of_all: dict[str, Any] = {name: found[name] if name in measured else None for name in found}
+    return Waste(
+        **of_all,
+        unused_hours=found["requested_hours"] - found["used_hours"],
+        unused_share=share,
+        before_unused_share=before_share,
+        improved_hours=None
+        if share is None or before_share is None
+        else (before_share - share) * found["requested_hours"],
+    )
+
+
+def _unused_share(requested: float, used: float) -> float | None:
+    return (requested - used) / requested if requested > 0 else None
+
+
+def _jobs(sums: Sequence[float]) -> int:
+    return int(sum(sums[COLUMNS.index(name)] for name in ("jobs", *LeftOut.__struct_fields__)))
+
+
+def _total(all_of: Iterable[Sequence[float]], columns: int = len(COLUMNS)) -> Sequence[float]:
+    total: list[float] = np.array([_NONE[:columns], *all_of], dtype=np.float64).sum(axis=0).tolist()
+    return total
+
+
+def _advice(
+    request: WasteRequest, metric: str, days: Days | None, name: _Name, sums: _Sums, asking: Asking
+) -> SavingsRow | None:
+    """Return the recommended request; None if the row has no job with savings, or several users' jobs."""
+    found, user = sums.get(name), name[1] if request.by == "user" else request.user
+    if found is None or not found[COLUMNS.index("jobs")] or user is None or days is None:
+        return None
+    return saving_row(asking.connection, asking, request.by, user, metric, days, (*name, *found))
+
+
+def _value(resource: str, figure: str, now: Mapping[str, _Sums], then: Mapping[str, _Sums], name: _Name) -> Any:
+    """Return the sort value of a group, amounts in units of the sums; only the shown ones of thousands become rows."""
+    if resource == "name":
+        return name[1]
+    if resource == "jobs":
+        return _jobs(now["processors"].get(name, _NONE))
+    jobs, requested, used, request_held, bound_held = now[resource].get(name, _NONE[: len(_RANKED)])
+    if not jobs:
+        return None
+    if figure == "freed":
+        return request_held - bound_held
+    if not figure:
+        return requested - used
+    share, earlier = _unused_share(requested, used), then[resource].get(name)
+    if figure == "share":
+        return share
+    before = _unused_share(*earlier) if earlier else None
+    return None if share is None or before is None else (before - share) * requested
+
+
+def _date(day: int) -> str:
+    return as_date(day).isoformat()

@@ -1,0 +1,1 @@
+"""Readings of nodes: as they were sent, as columns of counters, summed up, and deleted when they are old."""

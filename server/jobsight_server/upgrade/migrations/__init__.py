@@ -1,0 +1,1 @@
+"""The environment and the versions that Alembic loads by their files."""
