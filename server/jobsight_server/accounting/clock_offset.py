@@ -39,7 +39,12 @@ class ClockOffset:
 
     def learn(self, event: JobEvent) -> None:
         """Learn the offset from a record that shows it."""
-        if (offset := offset_s(event)) is not None:
+        moment = None if event.run is None else event.run.start if event.kind == "S" else event.run.end
+        if moment is None:
+            return
+        difference = event.local_s - moment
+        offset = round(difference / _GRID_S) * _GRID_S
+        if abs(difference - offset) <= _LATE_S and abs(offset) <= _FARTHEST_S:
             self._seen.append(offset)
 
     def stamped(self, event: JobEvent) -> JobEvent:
@@ -51,16 +56,3 @@ class ClockOffset:
             return replace(event, utc_s=event.local_s - median_low(self._seen))
         wall = datetime.fromtimestamp(event.local_s, UTC).replace(tzinfo=self._fallback)
         return replace(event, utc_s=wall.timestamp(), zone_guessed=True)
-
-
-def offset_s(event: JobEvent) -> float | None:
-    """Return the server's offset from UTC, if the record shows it."""
-    if event.run is None:
-        return None
-    moment = event.run.start if event.kind == "S" else event.run.end
-    if moment is None:
-        return None
-    difference = event.local_s - moment
-    offset = round(difference / _GRID_S) * _GRID_S
-    plausible = abs(difference - offset) <= _LATE_S and abs(offset) <= _FARTHEST_S
-    return offset if plausible else None

@@ -1,4 +1,4 @@
-"""Reads a command's output as it arrives, with a deadline; then stops the command and its children."""
+"""Reads a command's output as it arrives, with a limit on silence; then stops the command and its children."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
@@ -17,9 +17,9 @@ from sqlalchemy import Engine
 
 from jobsight_server.accounting.files import UnreadableError
 from jobsight_server.accounting.load import LoadReport
+from jobsight_server.ground.event_counts import add_event_counts
+from jobsight_server.ground.seldom import Seldom
 from jobsight_server.settings.declared import AccountingSource
-from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.seldom import Seldom
 
 _LOOK_EVERY_S = 0.5  # how often to check for a request to stop
 _ERROR_BYTES = 4096
@@ -33,7 +33,7 @@ class CommandError(UnreadableError):
 class CommandOutput:
     """Run a command without a shell and yield its standard output piece by piece.
 
-    ``stop`` ends it early, as the deadline does.
+    ``stop`` ends it early, as does a silence of ``timeout_s``. ``environment``: variables to add.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class CommandOutput:
         arguments: Sequence[str],
         timeout_s: float,
         stop: threading.Event | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """Raise CommandError if the command cannot be run."""
         self._timeout_s, self._stop = timeout_s, stop
@@ -55,6 +56,7 @@ class CommandOutput:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
+                env={**os.environ, **(environment or {})},
             )
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
@@ -82,8 +84,9 @@ class CommandOutput:
         """Return up to ``size`` bytes; b"" at the end, or at ``stop``.
 
         Raises:
-            CommandError: the deadline has passed.
+            CommandError: it has been silent for too long.
         """
+        self._deadline = time.monotonic() + self._timeout_s
         while not (self.stopped or self._ended):
             piece = self._next(size)
             if piece is not None:
@@ -100,14 +103,14 @@ class CommandOutput:
                 self._selector.unregister(key.fileobj)
             if key.fileobj is self._process.stdout:
                 return piece
-            self._errors = (self._errors + piece)[:_ERROR_BYTES]
+            self._errors = (self._errors + piece)[-_ERROR_BYTES:]
         return None
 
     def whole(self, most: int) -> bytes:
         """Return all of the output of a command that succeeds, or some of it at ``stop``.
 
         Raises:
-            CommandError: it failed, the deadline has passed, or there are more than ``most`` bytes.
+            CommandError: it failed, was silent for too long, or there are more than ``most`` bytes.
         """
         found = bytearray()
         while piece := self.read(1 << 16):
@@ -122,8 +125,9 @@ class CommandOutput:
         """Wait for the end of the command after its output has ended.
 
         Raises:
-            CommandError: it failed, or the deadline has passed.
+            CommandError: it failed, or was silent for too long.
         """
+        self._deadline = time.monotonic() + self._timeout_s
         while self._selector.get_map():
             self._next(_ERROR_BYTES)
         try:
@@ -141,12 +145,12 @@ class CommandOutput:
         return left_s
 
     def _late(self) -> CommandError:
-        return CommandError(f"not finished after {self._timeout_s:g} s", self._error_line())
+        return CommandError(f"silent for {self._timeout_s:g} s", self._error_line())
 
     def _error_line(self) -> str:
-        """Return the first line of its standard error."""
+        """Return the last line of its standard error."""
         lines = [line.strip() for line in self._errors.decode("utf-8", "backslashreplace").splitlines() if line.strip()]
-        return "".join(c if c.isprintable() else "?" for c in lines[0][:_SHOWN]) if lines else ""
+        return "".join(c if c.isprintable() else "?" for c in lines[-1][:_SHOWN]) if lines else ""
 
 
 log = logging.getLogger(__name__)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from jobsight_server.accounting.runs import AccountingError, JobEvent
+from jobsight_server.storage.named_files import other_kind
 
 Read = Callable[[int], bytes]
 """Returns up to this many bytes; b"" at the end."""
@@ -29,8 +30,6 @@ LONGEST_RECORD = 64 * 2**20
 LONGEST_ROW = 2**20
 """Longest line, or lines that form one record, in bytes."""
 _GZIP_MAGIC = b"\x1f\x8b"
-# Enough before a position to include a whole truncated line there.
-WINDOW_BYTES = LONGEST_LINE + TAIL_BYTES
 
 
 class UnreadableError(OSError):
@@ -63,7 +62,7 @@ def look(path: Path) -> Stat:
     except OSError as error:
         raise UnreadableError(f"file: {error.strerror}") from error
     if not stat.S_ISREG(found.st_mode):
-        raise UnreadableError("file: not a regular file")
+        raise UnreadableError("file: not a regular file", other_kind(path) or "")
     return Stat(found.st_size, f"{found.st_size}:{found.st_mtime_ns}:{found.st_ino}")
 
 
@@ -119,16 +118,16 @@ class Content:
         return b"" if self.packed else os.pread(self._raw.fileno(), TAIL_BYTES, 0)
 
     def go_to(self, offset: int) -> bytes:
-        """Move to ``offset`` and return up to ``WINDOW_BYTES`` bytes before it; fewer if the file ends before."""
-        first = max(0, offset - WINDOW_BYTES)
+        """Move to ``offset`` and return up to ``TAIL_BYTES`` bytes before it; fewer if the file ends before."""
+        first = max(0, offset - TAIL_BYTES)
         self._rewind()
         if not self.packed:
             self._stream.seek(first)
             return exactly(self.read, offset - first)
         skipped, kept = 0, b""
-        while skipped < offset and (piece := self.read(min(PIECE_BYTES, offset - skipped))):
+        for piece in self.until(offset):
             skipped += len(piece)
-            kept = (kept + piece)[-WINDOW_BYTES:]
+            kept = (kept + piece)[-TAIL_BYTES:]
         return kept if skipped == offset else b""
 
     def until(self, offset: float) -> Iterator[bytes]:
@@ -268,6 +267,7 @@ class RecordReader:
 
     ``by_lines``: a record is a line, so that lines can be counted independently of the code that splits them.
     ``form``: the file's variant of the format; empty if there is only one. ``missing``: what the header lacks.
+    ``ends``: whether a last record without a line end is whole, as far as its bytes show.
     ``resumed``: returns the reader of what follows pieces of the file from its beginning on, where that matters.
     """
 
@@ -276,6 +276,7 @@ class RecordReader:
     form: str = ""
     by_lines: bool = False
     missing: str = ""
+    ends: Callable[[bytes], object] = lambda _: False
     resumed: Callable[[Iterable[bytes]], RecordReader] | None = None
 
     def split(self, read: Read, tail: bytes = b"", most_records: int = 500) -> Iterator[Chunk]:
@@ -293,8 +294,12 @@ class RecordReader:
         """
         if record.too_long:
             raise AccountingError(f"longer than {LONGEST_LINE if self.by_lines else LONGEST_RECORD} bytes")
-        if not record.complete:
-            raise AccountingError(CUT if self.by_lines else CUT_RECORD)
-        if record.damage is not None:
-            raise AccountingError(record.damage)
-        return self.parse(record)
+        is_cut = not record.complete and (record.damage is not None or not self.ends(record.data))
+        try:
+            if is_cut or record.damage is not None:
+                raise AccountingError(record.damage or "")
+            return self.parse(record)
+        except AccountingError:
+            if record.complete:
+                raise
+            raise AccountingError(CUT if self.by_lines else CUT_RECORD) from None

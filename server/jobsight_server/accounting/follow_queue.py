@@ -18,10 +18,11 @@ from jobsight_server.accounting.load import LoadReport, ParsedChunk, store_chunk
 from jobsight_server.accounting.parsers import qstat_json, qstat_xml
 from jobsight_server.accounting.parsers.qstat import Qstat
 from jobsight_server.accounting.parsers.slurm import squeue
-from jobsight_server.accounting.runs import QUEUED, AccountingError, JobEvent, ListedJob
+from jobsight_server.accounting.runs import NOT_AN_ID, QUEUED, AccountingError, JobEvent, ListedJob
 from jobsight_server.accounting.store import Reject, lock_cluster
+from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.storage.engine import write_many
-from jobsight_server.storage.event_counts import add_event_counts, recounted
+from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import jobs
 
 SETTLED_S = 60.0
@@ -37,6 +38,9 @@ RunKey = tuple[str, float | None]
 Run = Callable[[Sequence[str]], CommandOutput]
 """Starts a command."""
 
+Parsed = dict[int, ListedJob]
+"""Digest of each row of the last list -> its job."""
+
 
 @dataclass(frozen=True, slots=True)
 class QueueCommand:
@@ -46,7 +50,7 @@ class QueueCommand:
     """
 
     name: str
-    read: Callable[[Run, Sequence[str]], Iterator[ListedJob]]
+    read: Callable[[Run, Sequence[str], Parsed], Iterator[ListedJob]]
 
 
 def squeue_rows(run: Run, command: Sequence[str]) -> Iterator[list[bytes]]:
@@ -77,8 +81,19 @@ def squeue_rows(run: Run, command: Sequence[str]) -> Iterator[list[bytes]]:
         raise CommandError("its output is not in the form that was asked for, or ends within a job")
 
 
-def _whole(qstat: Qstat) -> Callable[[Run, Sequence[str]], Iterator[ListedJob]]:
-    def read(run: Run, command: Sequence[str]) -> Iterator[ListedJob]:
+def _squeue(run: Run, command: Sequence[str], parsed: Parsed) -> Iterator[ListedJob]:
+    """Yield the jobs; rows that were the same in the last list are not parsed again."""
+    found: Parsed = {}
+    for row in squeue_rows(run, command):
+        digest = hash(tuple(row))
+        found[digest] = job = parsed.get(digest) or squeue.listed(row)
+        yield job
+    parsed.clear()
+    parsed.update(found)
+
+
+def _whole(qstat: Qstat) -> Callable[[Run, Sequence[str], Parsed], Iterator[ListedJob]]:
+    def read(run: Run, command: Sequence[str], _: Parsed) -> Iterator[ListedJob]:
         with run((*command, *qstat.arguments)) as output:
             document = output.whole(_LONGEST_DOCUMENT)
         if output.stopped:
@@ -92,7 +107,7 @@ def _whole(qstat: Qstat) -> Callable[[Run, Sequence[str]], Iterator[ListedJob]]:
 
 
 QUEUE_COMMANDS = {
-    "slurm": QueueCommand("command squeue", lambda run, command: map(squeue.listed, squeue_rows(run, command))),
+    "slurm": QueueCommand("command squeue", _squeue),
     "pbspro": QueueCommand("command qstat", _whole(qstat_json.QSTAT)),
     "torque": QueueCommand("command qstat", _whole(qstat_xml.QSTAT)),
 }
@@ -104,6 +119,7 @@ class QueueFollower(CommandSource):
     """Reads one queue into the database of ``engine``, and remembers the last look."""
 
     _waiting: dict[RunKey, JobEvent] = field(default_factory=dict)
+    _parsed: Parsed = field(default_factory=dict)
 
     def read(self, stop: Event | None = None) -> LoadReport:
         """Run the command and store the changes. Failures are counted and reported."""
@@ -116,9 +132,11 @@ class QueueFollower(CommandSource):
         known: set[str] = set()
         waiting: dict[RunKey, JobEvent] = {}
         rejects: list[Reject] = []
-        for job in QUEUE_COMMANDS[self.source.scheduler].read(run, self.source.queue_command):
+        is_whole = True
+        for job in QUEUE_COMMANDS[self.source.scheduler].read(run, self.source.queue_command, self._parsed):
             known.add(job.job_id)
             if job.error is not None:
+                is_whole = is_whole and job.error.reason != NOT_AN_ID  # its job may be any
                 rejects.append(Reject(len(rejects) + 1, job.error.reason, str(job.error), job.data))
             elif job.event is not None and job.event.run is not None:
                 waiting[job.job_id, job.event.run.queued] = job.event
@@ -128,7 +146,7 @@ class QueueFollower(CommandSource):
         with self.engine.begin() as connection:
             lock_cluster(connection, cluster)
             store_chunk(connection, cluster, name, ParsedChunk(changed, rejects), began, report)
-            if not rejects:
+            if is_whole:
                 remove_gone(connection, cluster, known, began - SETTLED_S)
         self._waiting = waiting
 

@@ -17,13 +17,21 @@ from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
 Parse = Callable[[str], JobEvent]
 
 
-def line_reader(parse: Parse) -> RecordReader:
-    """Return the reader of a log with one record per line."""
+# The last keys of a run's end.
+_ENDS_OF_PBS = re.compile(
+    rb";[ER];.* (?:resources_used\.walltime=[0-9]+:[0-9]{2}:[0-9]{2}|run_count=[0-9]+) *\r?\Z"
+).search
+
+
+def line_reader(parse: Parse, ends: Callable[[bytes], object] = bool) -> RecordReader:
+    """Return the reader of a log with one record per line; ``ends`` as in ``RecordReader``, by default ``parse``
+    counts fields.
+    """
 
     def event_of(record: RawRecord) -> JobEvent:
         return parse(text_of(record.data.removeprefix(BYTE_ORDER_MARK).removesuffix(b"\r")))
 
-    return RecordReader(event_of, chunks, by_lines=True)
+    return RecordReader(event_of, chunks, by_lines=True, ends=ends)
 
 
 # Without the document around them, as jq prints them.
@@ -37,32 +45,29 @@ def slurm_reader(beginning: bytes) -> RecordReader:
     """Return the reader for the output of a command or plugin of Slurm, by its beginning."""
     beginning = beginning.removeprefix(BYTE_ORDER_MARK).lstrip()
     if _BARE_RECORDS.match(beginning):
-        return line_reader(_of_records)
+        return _refusing("records of sacct without the document around them: give what sacct --json prints")
     if beginning[:1] == b"{":
         return json_reader(beginning, cluster_of_first(beginning))
     if (header := header_of(beginning)) is not None:
         return text_reader(header, first_cluster(header, beginning))
     if _OF_FILETXT.search(beginning):
         return FILETXT_READER
-    return line_reader(_of_columns if _COLUMNS.match(beginning) else _without_header)
+    if _COLUMNS.match(beginning):
+        return _refusing("columns of sacct, which cut values off: run sacct with --parsable2")
+    return _refusing("not JSON of sacct, and no header of its text: run sacct without --noheader")
 
 
-def _without_header(line: str) -> JobEvent:
-    raise AccountingError("not JSON of sacct, and no header of its text: run sacct without --noheader", line)
+def _refusing(reason: str) -> RecordReader:
+    def refuse(line: str) -> JobEvent:
+        raise AccountingError(reason, line)
 
-
-def _of_records(line: str) -> JobEvent:
-    raise AccountingError("records of sacct without the document around them: give what sacct --json prints", line)
-
-
-def _of_columns(line: str) -> JobEvent:
-    raise AccountingError("columns of sacct, which cut values off: run sacct with --parsable2", line)
+    return line_reader(refuse)
 
 
 # Format in the settings (see ``settings.AccountingFormat``) -> what makes a reader of a file's beginning and origin.
 READERS: Mapping[str, Callable[[bytes, Origin], RecordReader]] = {
-    "torque": lambda *_: line_reader(torque.parse_line),
-    "pbspro": lambda *_: line_reader(pbspro.parse_line),
+    "torque": lambda *_: line_reader(torque.parse_line, _ENDS_OF_PBS),
+    "pbspro": lambda *_: line_reader(pbspro.parse_line, _ENDS_OF_PBS),
     "gridengine": lambda *_: line_reader(gridengine.parse_line),
     "slurm": lambda beginning, _: slurm_reader(beginning),
     "table": lambda beginning, _: line_reader(table.parser_of(beginning)),

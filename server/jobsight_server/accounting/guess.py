@@ -10,9 +10,14 @@ import re
 
 from jobsight_server.accounting.files import Content, UnreadableError
 from jobsight_server.accounting.formats import BEGINNING_BYTES, reader_of
+from jobsight_server.accounting.parsers.slurm.sacct_text import COLUMNS
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.store import printable
 from jobsight_server.settings.declared import ACCOUNTING_FORMATS, AccountingFormat
+
+SACCT_TEXT = f"sacct -aDP --delimiter=$'\\x1f' --format=ElapsedRaw,{','.join(COLUMNS)}"
+"""The command whose text has every column that is read, of those that each release has."""
+_OF_SACCT = re.compile(r"(?i)\b(?:JobID(?:Raw)?|JobName|Elapsed(?:Raw)?|MaxRSS|ReqMem|AllocCPUS|NodeList|State)\b")
 
 TRIED = 100
 """Number of records to try in each format."""
@@ -24,15 +29,8 @@ _KEYS: dict[AccountingFormat, tuple[bytes, ...]] = {
     # Not Resource_List.select, which TORQUE also writes if users give it.
     "pbspro": (b" exec_vnode=", b"Resource_List.place=", b" project=_pbs_project_default"),
 }
-# Output of other commands of a scheduler: its beginning, the command, and what to import instead.
-_OUTPUT: tuple[tuple[re.Pattern[bytes], str, str], ...] = (
-    (re.compile(rb"\s*=+\s*\n\s*qname "), "qacct", "the file $SGE_ROOT/$SGE_CELL/common/accounting"),
-    (
-        re.compile(rb'\s*\{\s*"meta"\s*:\s*\{[^{]*\{\s*"type"\s*:\s*"openapi\\?/(?:v0|slurmctld)'),
-        "squeue",
-        "what sacct prints",
-    ),
-)
+_OF_QACCT = re.compile(rb"\s*=+\s*\n\s*qname ")
+_OF_SQUEUE = re.compile(rb'\s*\{\s*"meta"\s*:\s*\{[^{]*\{\s*"type"\s*:\s*"openapi\\?/(?:v0|slurmctld)')
 # Files to unpack or convert first: their beginning, their kind, and the command for it.
 _PACKED: tuple[tuple[bytes, str, str], ...] = (
     (b"\xfd7zXZ\x00", "compressed by xz", "unpack it with xz -d"),
@@ -74,7 +72,11 @@ def guess_format(content: Content) -> AccountingFormat:
     if found is None:
         first = _shown(next((line for line in beginning.splitlines() if line.strip()), b""))
         shown = f"it begins with {first!r}" if first else "it is empty"
-        raise WrongFormatError("no known format", f"{shown}. Name one: {', '.join(ACCOUNTING_FORMATS)}")
+        named = ", ".join(ACCOUNTING_FORMATS)
+        todo = f"Name one: {named}; for other schedulers, convert it to a table (docs/operate/sources.md)"
+        if len(_OF_SACCT.findall(first)) > 1:
+            todo = f"For columns of sacct, run {SACCT_TEXT}"
+        raise WrongFormatError("no known format", f"{shown}. {todo}")
     return found
 
 
@@ -115,9 +117,10 @@ def _check_output(beginning: bytes) -> None:
             raise WrongFormatError(found, f"{command} and import the result")
     if beginning[257:262] == _TAR:
         raise WrongFormatError("a tar archive", "unpack it with tar -x and import the files in it")
-    for pattern, command, instead in _OUTPUT:
-        if pattern.match(beginning):
-            raise WrongFormatError(f"output of {command}", f"give {instead}")
+    if _OF_QACCT.match(beginning):
+        raise WrongFormatError("output of qacct", "give the file $SGE_ROOT/$SGE_CELL/common/accounting")
+    if _OF_SQUEUE.match(beginning):
+        raise WrongFormatError("output of squeue", "give what sacct prints")
 
 
 def _try(name: AccountingFormat, beginning: bytes) -> tuple[int, str]:
@@ -142,21 +145,15 @@ def _try(name: AccountingFormat, beginning: bytes) -> tuple[int, str]:
 
 def _key_of_another(name: AccountingFormat, beginning: bytes) -> tuple[AccountingFormat, str] | None:
     """Return the other format whose own key is in the file, and its line; None if this one's own key is there."""
-    others = [other for other in _KEYS if other != name and name in _KEYS]
-    lines = beginning.splitlines()[:TRIED]
-    if any(_with_key(line, name) for line in lines):
-        return None
-    for other in others:
-        for number, line in enumerate(lines, 1):
-            if (key := _with_key(line, other)) is not None:
-                return other, f"line {number} has {key.decode().strip()} {_shown(line)!r}"
-    return None
-
-
-def _with_key(line: bytes, name: AccountingFormat) -> bytes | None:
-    if any(kind in line[:40] for kind in _RESERVATIONS):
-        return None
-    return next((key for key in _KEYS.get(name, ()) if key in line), None)
+    found = [
+        (other, f"line {number} has {key.decode().strip()} {_shown(line)!r}")
+        for number, line in enumerate(beginning.splitlines()[:TRIED] if name in _KEYS else (), 1)
+        if not any(kind in line[:40] for kind in _RESERVATIONS)
+        for other, keys in _KEYS.items()
+        for key in keys
+        if key in line
+    ]
+    return None if name in dict(found) else next(iter(found), None)
 
 
 def _shown(data: bytes) -> str:

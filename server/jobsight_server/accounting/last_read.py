@@ -1,16 +1,18 @@
-"""The last read of each log, so that a server reports a log that it has stopped reading."""
+"""The last read of each log, so that a server reports one that it has stopped reading, and which runs are running."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import Connection, Engine, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, Engine, and_, delete, func, insert, or_, select
 
+from jobsight_server.accounting.runs import RUNNING
 from jobsight_server.settings.declared import AccountingSource
-from jobsight_server.storage.schema import log_reads
+from jobsight_server.storage.schema import jobs, log_reads
 
 _NOTED_EVERY_S = 15.0
 _UNREAD_AFTER_S = 60.0
+_FOLLOWED_WITHIN_S = _LONG_S = 86_400.0
 
 
 class LastRead:
@@ -40,3 +42,15 @@ def is_unread(connection: Connection, sources: Sequence[AccountingSource], inter
     at = {(cluster, source): at for cluster, source, at in connection.execute(select(log_reads))}
     since = now - _UNREAD_AFTER_S - 3 * interval_s
     return any(at.get((each.cluster, each.name), 0.0) < since for each in sources if not each.sacct)
+
+
+def is_running(now: float) -> ColumnElement[bool]:
+    """Select the running runs of ``jobs``: by a log that was read within a day, and not long beyond their limit.
+
+    The end of any other was never logged, as of the last runs of an old import. Long is the limit once more and a day:
+    some schedulers do not enforce it.
+    """
+    followed = select(log_reads.c.cluster).where(log_reads.c.at >= now - _FOLLOWED_WITHIN_S)
+    limit_s = jobs.c.requested_walltime_s
+    latest = jobs.c.start + func.coalesce(jobs.c.suspended_s, 0.0) + 2.0 * limit_s + _LONG_S
+    return and_(jobs.c.state == RUNNING, jobs.c.cluster.in_(followed), or_(limit_s.is_(None), latest >= now))

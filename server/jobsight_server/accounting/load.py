@@ -15,17 +15,21 @@ A file that is read again is counted again; its rows stay as they are.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection
 
-from jobsight_server.accounting.clock_offset import REMEMBERED, ClockOffset, offset_s
-from jobsight_server.accounting.files import Chunk, RawRecord, RecordReader
+from jobsight_server.accounting.clock_offset import ClockOffset
+from jobsight_server.accounting.files import Chunk, RecordReader
 from jobsight_server.accounting.runs import AccountingError, JobEvent
-from jobsight_server.accounting.store import Reject, apply_events, keep_rejects
-from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.accounting.store import Reject, apply_each, keep_rejects
+from jobsight_server.ground.event_counts import add_event_counts
+
+UNSTORABLE = "the database cannot store it"
+"""Reason of a record that was parsed, but that the database refuses."""
 
 
 @dataclass(slots=True)
@@ -45,10 +49,11 @@ class LoadReport:
 
 @dataclass(frozen=True, slots=True)
 class ParsedChunk:
-    """The records and the rejects of a chunk, each in order."""
+    """The records and the rejects of a chunk, each in order; ``first`` is the number of the first of them."""
 
     events: Sequence[JobEvent]
     rejects: Sequence[Reject]
+    first: int = 1
 
 
 def parse_chunk(chunk: Chunk, records_before: int, reader: RecordReader, clock_offset: ClockOffset) -> ParsedChunk:
@@ -63,35 +68,20 @@ def parse_chunk(chunk: Chunk, records_before: int, reader: RecordReader, clock_o
     for event in events:  # the first that shows the offset gives that of earlier ones, too
         if not clock_offset.known:
             clock_offset.learn(event)
-    return ParsedChunk([clock_offset.stamped(event) for event in events], rejects)
-
-
-def learn_zone(before: bytes, reader: RecordReader, clock_offset: ClockOffset) -> None:
-    """Let the clock learn from lines read earlier: the last few that show the zone."""
-    showing: list[JobEvent] = []
-    for data in reversed(before.splitlines()):
-        try:
-            event = reader.event(RawRecord(data, len(data)))
-        except AccountingError:
-            continue  # counted when it is read, or only the end of a line
-        if offset_s(event) is not None:
-            showing.append(event)
-            if len(showing) == REMEMBERED:
-                break
-    for event in reversed(showing):
-        clock_offset.learn(event)
+    return ParsedChunk([clock_offset.stamped(event) for event in events], rejects, records_before + 1)
 
 
 def store_chunk(
     connection: Connection, cluster: str, path: str, parsed: ParsedChunk, now: float, report: LoadReport
 ) -> dict[tuple[str, str], int]:
     """Store a chunk and its event counts in the caller's transaction, and add it to ``report``; return the counts."""
-    kinds = Counter(event.kind for event in parsed.events)
-    reasons = Counter(reject.label for reject in parsed.rejects)
-    outcomes = apply_events(connection, cluster, parsed.events, now)
-    keep_rejects(connection, cluster, path, parsed.rejects)
+    outcomes, refused = apply_each(connection, cluster, parsed.events, now)
+    rejects = [*parsed.rejects, *_unstorable(parsed, refused)]
+    kinds = Counter(event.kind for event in parsed.events) - Counter(event.kind for event in refused)
+    reasons = Counter(reject.label for reject in rejects)
+    keep_rejects(connection, cluster, path, rejects)
     counts = {("accounting_lines", kind): n for kind, n in kinds.items()}
-    counts["accounting_lines", "rejected"] = len(parsed.rejects)
+    counts["accounting_lines", "rejected"] = len(rejects)
     counts |= {("accounting_rejected_because", reason): n for reason, n in reasons.items()}
     counts |= {("accounting_outcomes", f"{kind} {outcome}"): n for (kind, outcome), n in outcomes.items()}
     if dropped := sum(event.run.dropped_facts for event in parsed.events if event.run is not None):
@@ -102,3 +92,16 @@ def store_chunk(
     report.rejected += reasons
     report.outcomes += outcomes
     return counts
+
+
+def _unstorable(parsed: ParsedChunk, refused: Sequence[JobEvent]) -> list[Reject]:
+    """Return a reject for each refused record, by the numbers that the others of the chunk leave free."""
+    if not refused:
+        return []
+    taken = {reject.line for reject in parsed.rejects}
+    free = (number for number in itertools.count(parsed.first) if number not in taken)
+    numbers = {id(event): number for event, number in zip(parsed.events, free, strict=False)}
+    return [
+        Reject(numbers[id(event)], UNSTORABLE, f"job {event.job_id[:80]}: {UNSTORABLE}", repr(event.run).encode())
+        for event in refused
+    ]

@@ -82,10 +82,7 @@ def bytes_before(content: Content, head: bytes, position: Position) -> bytes | N
 
 @dataclass(slots=True)
 class FileProgress:
-    """The progress in a file. ``expected`` is the position that the database should have.
-
-    ``cut`` is the position to continue from if a line was rejected there as truncated.
-    """
+    """The progress in a file. ``expected`` is the position that the database should have."""
 
     name: str
     head: bytes
@@ -93,7 +90,6 @@ class FileProgress:
     offset: int
     lines: int
     tail: bytes
-    cut: Position | None
     read_again: bool
     counts: dict[tuple[str, str], int]
     log_format: str = ""
@@ -128,9 +124,8 @@ def find_place(name: str, content: Content, own: Position | None, known: dict[st
     counts = {} if own is None else dict(own.counts)
     if source is None or before is None:
         content.go_to(0)
-        return FileProgress(name, head, own, 0, 0, b"", None, own is not None and own.offset > 0, counts)
-    cut = None if before.endswith(b"\n") else source
-    return FileProgress(name, head, own, source.offset, source.lines, before, cut, False, counts)
+        return FileProgress(name, head, own, 0, 0, b"", own is not None and own.offset > 0, counts)
+    return FileProgress(name, head, own, source.offset, source.lines, before, False, counts)
 
 
 def _digest(data: bytes) -> str:

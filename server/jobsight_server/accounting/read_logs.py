@@ -7,7 +7,6 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import tzinfo
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,9 +18,9 @@ from jobsight_server.accounting.files import UnreadableError
 from jobsight_server.accounting.load import LoadReport
 from jobsight_server.accounting.log_reader import BytesRead, LogReader
 from jobsight_server.accounting.origin import NOTHING, Given
+from jobsight_server.ground.seldom import Seldom
 from jobsight_server.settings.declared import AccountingFormat, AccountingSource
 from jobsight_server.storage.schema import jobs
-from jobsight_server.storage.seldom import Seldom
 
 _About = TypeVar("_About")
 # Rotated by logrotate or Grid Engine's logchecker: with a number or a date, perhaps compressed.
@@ -56,8 +55,8 @@ def import_files(
     # The report lists unreadable files, so they are not logged.
     reader = LogReader(engine, cluster, clock, log_format, progress=progress, seldom=Seldom(0.0, 0), given=given)
     before = _runs(engine, cluster)
-    for position, file in enumerate(files):
-        reader.read(file, final=True, previous=files[position - 1] if position else None, figures=figures)
+    for file in files:
+        reader.read(file, final=True, figures=figures)
     return ImportReport(figures, reader.report, _runs(engine, cluster) - before)
 
 
@@ -66,28 +65,29 @@ def follow_once(
     source: AccountingSource,
     clock: Callable[[], float],
     stop: threading.Event | None = None,
-    zone: tzinfo | None = None,
+    clock_offset: ClockOffset | None = None,
     skipped: set[Path] | None = None,
     seldom: Seldom | None = None,
     progress: BytesRead | None = None,
 ) -> LoadReport:
     """Import the new part of the source's files; end early, between two transactions, when ``stop`` is set.
 
-    ``zone`` is the scheduler's, in case its log does not show it; None means this machine's. Unreadable files are
-    counted and reported, and the rest is read. Symbolic links out of the directory and files without a day's name are
-    skipped; each is counted and reported once, and added to ``skipped``.
+    ``clock_offset``: the scheduler's zone as far as its log has shown it; at first it is this machine's. Unreadable
+    files are counted and reported, and the rest is read. Symbolic links out of the directory and files without a day's
+    name are skipped; each is counted and reported once, and added to ``skipped``.
     ``seldom`` prevents the same log line about a file in each round.
     """
-    reader = LogReader(engine, source.cluster, clock, source.format, ClockOffset(zone), stop, progress, seldom=seldom)
+    offset = clock_offset or ClockOffset()
+    reader = LogReader(engine, source.cluster, clock, source.format, offset, stop, progress, seldom=seldom)
     try:
         files = _files_of(reader, source, set() if skipped is None else skipped)
     except UnreadableError as error:
         reader.unreadable(str(source.place), str(error))
         return reader.report
-    for position, (file, final) in enumerate(files):
+    for file, final in files:
         if stop is not None and stop.is_set():
             break
-        reader.read(file, final=final, previous=files[position - 1][0] if position else None)
+        reader.read(file, final=final)
     return reader.report
 
 
@@ -126,13 +126,16 @@ def _entries(directory: Path, about: Callable[[os.DirEntry[str]], _About]) -> di
 
 
 def _inside(reader: LogReader, files: Iterable[Path], directory: Path, skipped: set[Path]) -> list[Path]:
-    """Return those of ``files`` that do not lead out of the directory."""
+    """Return those of ``files`` that do not lead out of the directory by a symbolic link.
+
+    The server may read files that the writer of the log may not: such a link would expose their lines.
+    """
     found = []
     for file in files:
         try:
-            leaves = _leads_out(file, directory)
-        except UnreadableError as error:
-            reader.unreadable(str(file), str(error))
+            leaves = file.is_symlink() and not file.resolve().is_relative_to(directory.resolve())
+        except (OSError, RuntimeError):
+            reader.unreadable(str(file), "file: symbolic links form a loop")
             continue
         if not leaves:
             found.append(file)
@@ -160,20 +163,6 @@ def _day_files(reader: LogReader, directory: Path, skipped: set[Path]) -> list[P
             if os.path.realpath(path) not in linked:  # otherwise it is read under a day's name
                 reader.unreadable(str(path), _OTHER_NAME)
     return [directory / name for name in named]
-
-
-def _leads_out(path: Path, directory: Path) -> bool:
-    """Return whether ``path``, an entry of ``directory``, is a symbolic link that leads outside.
-
-    The server may read files that the writer of the log may not: such a link would expose their lines.
-
-    Raises:
-        UnreadableError: the links form a loop.
-    """
-    try:
-        return path.is_symlink() and not path.resolve().is_relative_to(directory.resolve())
-    except (OSError, RuntimeError) as error:
-        raise UnreadableError("file: symbolic links form a loop") from error
 
 
 def _runs(engine: Engine, cluster: str) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from math import inf
 from typing import Any, Literal, NamedTuple
 
-from jobsight_server.storage.facts import is_random
+from jobsight_server.ground.job_names import is_random
 
 Failure = Literal["memory", "time"]
 """Why the scheduler ended a run, according to its log: it ran out of memory, or of its requested time."""
@@ -19,7 +19,11 @@ FAILED_METRIC: Mapping[Failure, str] = {"memory": "memory", "time": "runtime"}
 """The metric in which a failed run's use is a lower bound."""
 
 STATES = RUNNING, ENDED, REQUEUED, DELETED, QUEUED = "running", "ended", "requeued", "deleted", "queued"
-"""Every value of ``jobs.state``. A run whose end was never logged stays `running`: nothing proves that it has ended."""
+"""Every value of ``jobs.state``. A run whose end was never logged stays `running`; ``last_read.is_running`` decides
+which count as such."""
+
+NOT_AN_ID = "not a job id"
+"""Reason of a record whose job is unknown."""
 
 # The R or D record that ends a run may appear to be this long before its start.
 _SLACK_S = 60.0
@@ -51,7 +55,8 @@ class RunRecord:
     ``end`` is None while it runs. ``nodes`` gives each node, as the log writes its name, with its processors.
     ``start`` is infinite while the job waits. Between start and end the run was suspended for ``suspended_s``, on its
     nodes. With ``failure`` "memory", the used memory is a lower bound of the job's need; with "time", its run time.
-    ``memory_incomplete``: so is the used memory where a step or a task of the job was not measured.
+    ``memory_incomplete``: a step or a task of the job was not measured. ``memory_intervals``: the life of the shortest
+    of its steps, in intervals between two samples.
     ``memory_with_cache``: the used memory may contain page cache.
     ``start_unknown``: it began after ``start``, its submission, at an unknown time.
 
@@ -65,7 +70,7 @@ class RunRecord:
     and differs from the allocation: the processors of a whole node, a request changed by a submit plugin. 0 if the
     user asked for none.
 
-    ``facts``: as in ``jobs.facts``; ``dropped_facts`` others were unusable. ``used``: as in ``jobs.used``.
+    ``facts``: as in ``jobs.facts``; ``dropped_facts`` others were unusable. ``gpu_model``, ``used``: as in ``jobs``.
     """
 
     user: str
@@ -96,6 +101,7 @@ class RunRecord:
     asked_memory_bytes: int | None = None
     asked_walltime_s: float | None = None
     memory_incomplete: bool | None = None
+    memory_intervals: float | None = None
     memory_with_cache: bool | None = None
     memory_is_virtual: bool | None = None
     memory_word: str | None = None
@@ -105,6 +111,7 @@ class RunRecord:
     sluid: str | None = None
     facts: str | None = None
     gpus: int | None = None
+    gpu_model: str | None = None
     used: str | None = None
     dropped_facts: int = field(default=0, compare=False)
 
@@ -215,6 +222,8 @@ class StoredRun:
 
     def replace(self, state: str, record: RunRecord) -> None:
         """Move to ``state``. Missing values of the record are kept from an earlier one."""
+        if self.state == RUNNING:
+            record = _with_first_request(self.record, record)
         self.nodes_changed |= record.exec_host not in (None, self.record.exec_host)
         self.state, self.record, self.changed = state, _merged(self.record, record), True
 
@@ -231,13 +240,24 @@ class JobRuns:
         outcome = self._apply(event, utc, utc_known)
         if event.submitted is not None:
             self._requeue_resubmitted()
+            self._remove_replaced()
         return outcome
+
+    def _remove_replaced(self) -> None:
+        """Remove a waiting run whose job was submitted again since, such as one requeued before its start was seen."""
+        newest = max((run.record.queued for run in self.runs if run.record.queued is not None), default=-inf)
+        for run in [run for run in self.runs if run.state == QUEUED and (run.record.queued or -inf) < newest]:
+            self._remove(run)
+
+    def _remove(self, run: StoredRun) -> None:
+        self.runs.remove(run)
+        self.removed.append(run)
 
     def _requeue_resubmitted(self) -> None:
         """Count runs as requeued that ended abnormally when their job was submitted again, as after a failed node."""
-        again = [run.record.queued for run in self.runs if run.record.queued is not None]
         for run in self.runs:
             end, failed = run.record.end, run.record.ended_abnormally and run.record.failure is None
+            again = [other.record.queued for other in self.runs if other is not run and other.record.queued is not None]
             if run.state == ENDED and failed and end is not None and any(0 <= at - end <= _AGAIN_S for at in again):
                 run.state, run.changed = REQUEUED, True
 
@@ -278,8 +298,7 @@ class JobRuns:
         """Apply the end of a job that never ran: it leaves no run."""
         for run in self.runs:
             if run.state == QUEUED and run.record.queued == submitted:
-                self.runs.remove(run)
-                self.removed.append(run)
+                self._remove(run)
                 return "never ran"
         return "never ran, not known"
 
@@ -337,6 +356,18 @@ def _latest_end(record: RunRecord, next_start: float) -> float:
     """Return the latest possible end of a run whose end is unknown."""
     walltime_s = record.requested_walltime_s
     return next_start if walltime_s is None else min(next_start, record.start + walltime_s)
+
+
+def _with_first_request(started: RunRecord, record: RunRecord) -> RunRecord:
+    """Return ``record`` with the request at the start as the user's, if it was reduced while the job ran.
+
+    Slurm 26.05 reduces a running job's memory, by command or after some time.
+    """
+    first, last = started.requested_memory_bytes or 0, record.requested_memory_bytes or 0
+    same = started.memory_is_virtual == record.memory_is_virtual and started.processors == record.processors
+    if not 0 < last < first or not same or started.asked_memory_bytes is not None:
+        return record
+    return replace(record, asked_memory_bytes=record.asked_memory_bytes or first)
 
 
 def _merged(older: RunRecord, newer: RunRecord) -> RunRecord:

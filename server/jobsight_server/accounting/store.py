@@ -5,20 +5,25 @@ Reads the runs that a chunk of records affects, applies the records, and writes 
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, select, text, update
+from sqlalchemy.exc import DBAPIError
 
 from jobsight_server.accounting.parallel_tasks import add_up_tasks
 from jobsight_server.accounting.runs import JobEvent, JobRuns, RunRecord, StoredRun
 from jobsight_server.accounting.text import escaped
+from jobsight_server.ground.job_names import application
+from jobsight_server.ground.outage import outage
 from jobsight_server.storage.engine import lock_until_commit, upsert, write_many
-from jobsight_server.storage.event_counts import recounted
-from jobsight_server.storage.facts import application
+from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import accounting_rejects, job_nodes, jobs
+
+log = logging.getLogger(__name__)
 
 # Kinds of record that concern the runs of a job.
 RUN_KINDS = frozenset("SERDA")
@@ -51,6 +56,37 @@ _FORGET_OLDEST = text(
 def lock_cluster(connection: Connection, cluster: str) -> None:
     """Lock out others that apply records of this cluster until the transaction ends."""
     lock_until_commit(connection, f"accounting {cluster}")
+
+
+def apply_each(
+    connection: Connection, cluster: str, events: Sequence[JobEvent], now: float
+) -> tuple[Counter[tuple[str, str]], Sequence[JobEvent]]:
+    """Apply records as ``apply_events`` does; return the outcomes, and the records of jobs that cannot be stored.
+
+    Such a job costs only its own records.
+    """
+    outcomes, refused = _tried(connection, cluster, events, now)
+    if refused:
+        outcomes, refused = Counter(), []
+        for job_id in dict.fromkeys(event.job_id for event in events):
+            of_job = [event for event in events if event.job_id == job_id]
+            found, left = _tried(connection, cluster, of_job, now)
+            outcomes, refused = outcomes + found, [*refused, *left]
+    return outcomes, refused
+
+
+def _tried(
+    connection: Connection, cluster: str, events: Sequence[JobEvent], now: float
+) -> tuple[Counter[tuple[str, str]], Sequence[JobEvent]]:
+    """Apply all of the records or, if the database refuses one, none of them; then return them."""
+    try:
+        with connection.begin_nested():
+            return apply_events(connection, cluster, events, now), ()
+    except (DBAPIError, ArithmeticError, ValueError) as error:
+        if isinstance(error, DBAPIError) and outage(error) is not None:
+            raise
+        log.warning("accounting of %s: %s", cluster, " ".join(str(getattr(error, "orig", error)).split())[:200])
+        return Counter(), events
 
 
 def apply_events(
@@ -100,12 +136,12 @@ def _write(connection: Connection, cluster: str, changed: Sequence[tuple[str, St
     """Write the runs; return the ids of new ones."""
     new = [(job_id, run) for job_id, run in changed if run.id is None]
     older = [run for _, run in changed if run.id is not None]
+    if older:  # before new ones: a waiting run has begun where its job waits again, and both are infinite until then
+        connection.execute(_UPDATE, [{"run_id": run.id, **_values(run, now)} for run in older])
     if new:
         rows = [{"cluster": cluster, "job_id": job_id, "profiled": False, **_values(run, now)} for job_id, run in new]
         for (_, run), run_id in zip(new, connection.execute(_INSERT, rows).scalars(), strict=True):
             run.id = run_id
-    if older:
-        connection.execute(_UPDATE, [{"run_id": run.id, **_values(run, now)} for run in older])
     moved = [run.id for run in older if run.nodes_changed]
     if moved:
         connection.execute(delete(job_nodes).where(job_nodes.c.run_id.in_(moved)))
@@ -148,9 +184,9 @@ def keep_rejects(connection: Connection, cluster: str, path: str, rejects: Seque
     connection.execute(_FORGET_OLDEST, {"cluster": cluster, "kept": KEPT_PER_CLUSTER})
 
 
-def take_back(connection: Connection, cluster: str, path: str, line: int) -> None:
-    """Delete the reject of a line that was incomplete then and is now read again."""
-    connection.execute(delete(accounting_rejects).filter_by(cluster=cluster, path=path, line=line))
+def forget_rejects(connection: Connection, cluster: str, path: str) -> None:
+    """Delete the rejects of a file that is read again."""
+    connection.execute(delete(accounting_rejects).filter_by(cluster=cluster, path=path))
 
 
 def reject_label(connection: Connection, cluster: str, path: str, line: int) -> str | None:

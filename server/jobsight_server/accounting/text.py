@@ -20,8 +20,26 @@ def text_of(data: bytes) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return external text without control characters, which could command a terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    r"""Return external text with escapes, as of JSON, for characters that command a terminal or hide others.
+
+    These are controls (C0, C1), those of direction, and separators and formats of no width.
+
+    >>> escaped("a\x1b[2J \x9b2J \u202eb\u200b \U000e0041 é")
+    'a\\x1b[2J \\u009b2J \\u202eb\\u200b \\udb40\\udc41 é'
+    """
+    return text if text.isprintable() else "".join(c if c.isprintable() else _escape(c) for c in text)
+
+
+def escaped_lines(text: str) -> str:
+    """Return ``text`` with the same escapes, except of tabs and ends of lines."""
+    return "\n".join("\t".join(map(escaped, line.split("\t"))) for line in text.split("\n"))
+
+
+def _escape(character: str) -> str:
+    if character < "\x7f":
+        return character.encode("unicode_escape").decode()
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
 
 
 def _latin_1(error: UnicodeError) -> tuple[str, int]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from math import inf
 
 import msgspec
 import numpy as np
@@ -12,10 +13,7 @@ from sqlalchemy import Connection
 
 from jobsight_server.measurements.presets import GPU_LABELS
 from jobsight_server.measurements.prometheus import MetricSeries
-from jobsight_server.profiler.runs import Boundaries, EndedRun
-from jobsight_server.profiler.sampled import SAMPLES, NodeEvidence, attribution_of
-from jobsight_server.profiler.usage import MOST_UNKNOWN
-from jobsight_server.profiler.values import (
+from jobsight_server.profiler.exactness import (
     GPUS_NOT_ALL_READ,
     GPUS_NOT_READ,
     GPUS_OF_OTHERS,
@@ -25,10 +23,13 @@ from jobsight_server.profiler.values import (
     Measurement,
     without,
 )
+from jobsight_server.profiler.runs import Boundaries, EndedRun
+from jobsight_server.profiler.sampled import SAMPLES, NodeEvidence, attribution_of
+from jobsight_server.profiler.usage import MOST_UNKNOWN
 from jobsight_server.settings.measurements import Quantity
-from jobsight_server.storage.engine import fetch, fetch_by_keys
-from jobsight_server.storage.gpu_columns import load_gpus
-from jobsight_server.storage.sample_columns import Floats
+from jobsight_server.storage.engine import fetch
+from jobsight_server.storage.readings.gpu_columns import load_gpus
+from jobsight_server.storage.readings.sample_columns import Floats
 
 _GAP = 2.5  # intervals between two values from which on the use between them is unknown
 
@@ -40,19 +41,9 @@ OfGpus = Mapping[Quantity, Sequence[MetricSeries]]
 _METRICS = ("gpu_memory", "gpu_utilisation")
 # Largest possible value of one GPU. DCGM writes 2**31 - 16, or nearly 2**63, for unknown.
 _MOST: Mapping[Quantity, float] = {"gpu_memory_bytes": 2.0**44, "gpus_busy": SLACK, "gpu_memory_total_bytes": 2.0**44}
-_HAVE_GPUS = (
-    "WITH asked(node_id) AS (VALUES {asked}) SELECT node_id FROM asked "
-    "WHERE EXISTS (SELECT 1 FROM gpu_samples g WHERE g.node_id = asked.node_id)"
-)
 _READINGS = (
     "SELECT readings FROM gpu_samples WHERE node_id = ? AND last_time >= ? AND first_time <= ? ORDER BY first_time"
 )
-
-
-def nodes_with_gpus(connection: Connection, node_ids: Iterable[int]) -> set[int]:
-    """Return those of the nodes whose agents read GPUs."""
-    keys = [(node_id,) for node_id in dict.fromkeys(node_ids)]
-    return {node_id for (node_id,) in fetch_by_keys(connection, _HAVE_GPUS, keys)}
 
 
 def read_gpus(connection: Connection, node_id: int, at: Boundaries) -> OfGpus:
@@ -116,6 +107,8 @@ def gpus_of(nodes: Mapping[str, OfGpus], start: float, end: float, held: int | N
     ones were read for that long.
     """
     memory, busy, total = (_by_gpu(nodes, name) for name in _MOST)
+    most = {gpu: SLACK * one.value.max() for gpu, one in total.items()}
+    memory = {gpu: one for gpu, one in memory.items() if one.value.max() <= most.get(gpu, inf)}
     # Each part of a GPU (MIG) counts as one, the whole does not.
     parted = {gpu[:2] for gpu in (*memory, *busy) if gpu[2]}
     for whole in [gpu for gpu in {*memory, *busy} if not gpu[2] and gpu[:2] in parted]:

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from sqlalchemy import Connection
 
+from jobsight_server.profiler.exactness import Missing
 from jobsight_server.profiler.runs import AFTER_S, FRESH_S, Readings
 from jobsight_server.profiler.usage import MOST_UNKNOWN, JobInterval, pieces_of, shares_of
-from jobsight_server.profiler.values import Missing
-from jobsight_server.storage.sample_columns import Floats
-from jobsight_server.storage.samples import read_samples
+from jobsight_server.storage.readings.sample_columns import Floats
+from jobsight_server.storage.readings.samples import read_samples
 
 GOOD_FOR_INTERVALS = 2.0
 

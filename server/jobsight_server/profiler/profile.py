@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import msgspec
@@ -17,7 +18,29 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.forecasts.events import Judged, Observation, Observations
 from jobsight_server.forecasts.learner import learnable
-from jobsight_server.forecasts.request import ForecastConfig
+from jobsight_server.forecasts.request import NOT_LEARNED
+from jobsight_server.profiler.exactness import (
+    ABOVE_NODES,
+    ABOVE_PROCESSORS,
+    CUT_SHORT,
+    GPUS_NOT_SEEN,
+    NO_START,
+    PARTLY_MEASURED,
+    RAN_OUT,
+    SHORT_S,
+    SLACK,
+    STARTING_S,
+    Measurement,
+    Measurements,
+    Missing,
+    decided,
+    from_log,
+    of_processes,
+    plausible,
+    unseen,
+    why_low,
+    without,
+)
 from jobsight_server.profiler.memory import together
 from jobsight_server.profiler.runs import EndedRun, Neighbours
 from jobsight_server.profiler.sampled import (
@@ -25,34 +48,16 @@ from jobsight_server.profiler.sampled import (
     attribution_of,
     cgroup_cpu,
     cgroup_memory,
+    growth,
     largest,
     peak_was_read,
+    rose_after,
     sampled_memory,
     sampled_rate,
 )
-from jobsight_server.profiler.usage import FASTEST, MOST_UNKNOWN, SUM, by_fabric, cpu, fastest, network
-from jobsight_server.profiler.values import (
-    ABOVE_NODES,
-    ABOVE_PROCESSORS,
-    CUT_SHORT,
-    NO_START,
-    NOT_ALL_READ,
-    NOT_SEEN,
-    PARTLY_MEASURED,
-    PEAK_NOT_READ,
-    PROCESSES_NOT_SEEN,
-    RAN_OUT,
-    SLACK,
-    Measurement,
-    Measurements,
-    Missing,
-    decided,
-    from_log,
-    is_seen,
-    plausible,
-    without,
-)
-from jobsight_server.storage.sample_columns import Floats
+from jobsight_server.profiler.usage import MOST_UNKNOWN, SUM, by_fabric, cpu, fastest, network
+from jobsight_server.settings.declared import Fabric
+from jobsight_server.storage.readings.sample_columns import Floats
 
 CGROUP = "cgroup"
 BITS = 8.0  # of a byte
@@ -61,7 +66,10 @@ PRECISE = 0.01  # largest part of a life after a cgroup's last reading, if the l
 
 
 def profile(
-    run: EndedRun, nodes: Sequence[NodeEvidence], fabric: str = FASTEST, gpus: Mapping[str, Measurement] | None = None
+    run: EndedRun,
+    nodes: Sequence[NodeEvidence],
+    gpus: Mapping[str, Measurement] | None = None,
+    fabric: Fabric = "fastest",
 ) -> dict[str, Measurement]:
     """Return the entry of each metric, in the order of storing.
 
@@ -81,9 +89,12 @@ def profile(
     }
     found["runtime"] = without(NO_START, None) if run.start_unknown else Measurement(run.run_s, source="accounting")
     if run.ended_abnormally or run.exit_status or run.failure:
-        found["runtime"] = found["runtime"].at_least(CUT_SHORT)
-    for metric, used in ({} if run.used is None else _decode_used(run.used)).items():
-        found[metric] = from_log(used, 1 if METRICS[metric].is_of_job else run.asked)
+        found |= {metric: found[metric].at_least(CUT_SHORT) for metric in ("memory", "runtime")}
+    known = [value for text in (run.used, run.used_of_model) for value in _decode_used(text or "{}").values()]
+    is_seen = run.run_s <= SHORT_S or any(known)
+    for metric, used in _decode_used(run.used or "{}").items():
+        entry = from_log(used, 1 if METRICS[metric].is_of_job else run.asked)
+        found[metric] = entry if is_seen else entry.refused(GPUS_NOT_SEEN)
     for metric, entry in (gpus or {}).items():
         if entry.value is not None or metric not in found:  # the log may have it
             found[metric] = entry
@@ -95,9 +106,9 @@ def profile(
 
 def _memory(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float) -> Measurement:
     """Return the run's peak, from its cgroups, the log and its nodes' memory; the average is that of readings."""
-    own, is_whole = _cgroup_memory(run, nodes, processors)
+    own, is_whole, growing = _cgroup_memory(run, nodes, processors)
     # If the job's processors are unknown, the value is for the whole job, as in questions.
-    log = _logged_memory(run, nodes, processors or 1, is_whole)
+    log = _logged_memory(run, nodes, processors or 1, is_whole, growing)
     of_nodes = sampled_memory(nodes, how, processors, length_s)
     is_first = is_whole and run.memory_quantity != "virtual"
     readings = [own, log, of_nodes] if is_first else [log, of_nodes, own]
@@ -125,29 +136,36 @@ def _per(processors: int, of_nodes: Sequence[float | None]) -> float | None:
     return sum(known) / processors if known and len(known) == len(of_nodes) and processors > 0 else None
 
 
-def _cgroup_memory(run: EndedRun, nodes: Sequence[NodeEvidence], processors: int) -> tuple[Measurement | None, bool]:
-    """Return memory from the run's own cgroups, if any was read; and whether all were, often enough."""
+def _cgroup_memory(
+    run: EndedRun, nodes: Sequence[NodeEvidence], processors: int
+) -> tuple[Measurement | None, bool, float]:
+    """Return memory from the run's own cgroups, if any was read; whether all were, often enough; and by which share it
+    was still growing.
+    """
     groups = [node.group for node in nodes if node.group is not None]
     found = [cgroup_memory(node.group, node.boundaries, _times(node)) for node in nodes if node.group is not None]
     held = [one for one in found if not isinstance(one, Missing)]
     total = together(held) if held and processors > 0 else None
     if total is None or total.peak <= 0:  # every process has some
-        return None, False
+        return None, False, 0.0
     is_whole = total.is_whole and len(held) == len(nodes)
+    alive = [(node.group, node.group.time < node.boundaries.end) for node in nodes if node.group is not None]
+    growing = sum(growth(group.time[there], group.used[there]) for group, there in alive) / total.peak
     peak, mean = total.peak / processors, total.mean / processors
     entry = Measurement(peak, peak, CGROUP, CGROUP, mean=mean, quantity="resident")
     read = [peak_was_read(group) for group in groups]
-    if not is_whole:
-        return entry.at_least(NOT_ALL_READ), False
-    if False in read:
-        return entry.at_least(PEAK_NOT_READ), True
-    if run.memory_incomplete and not all(read):  # only the kernel's own maximum replaces an incomplete log
-        return entry.at_least(PARTLY_MEASURED), True
+    logged = run.used_memory_bytes if len(nodes) == 1 and not run.memory_is_virtual else None
+    if rose_after(groups[0], logged):
+        growing = inf
+    was_read = False if False in read else all(read) or None
+    why = why_low(is_whole=is_whole, growing=growing, was_read=was_read, is_part=run.is_incomplete)
     cpu_s = _per(1, [largest(group.cpu_s) for group in groups])
-    return entry.at_least(None if is_seen(cpu_s, run.run_s) else PROCESSES_NOT_SEEN), True
+    return of_processes(entry, total.peak, cpu_s, run.run_s, run.held, why), is_whole, growing if is_whole else 0.0
 
 
-def _logged_memory(run: EndedRun, nodes: Sequence[NodeEvidence], processors: int, is_whole: bool) -> Measurement | None:
+def _logged_memory(
+    run: EndedRun, nodes: Sequence[NodeEvidence], processors: int, is_whole: bool, growing: float
+) -> Measurement | None:
     """Return memory from the accounting log; None if it has none, or 0 bytes, which no process has.
 
     Of a job on one node, the kernel's own maximum shows whether the log missed some.
@@ -156,29 +174,31 @@ def _logged_memory(run: EndedRun, nodes: Sequence[NodeEvidence], processors: int
     if not used or used < 0:
         return None
     entry = from_log(float(used), processors, run.memory_quantity)
-    group = nodes[0].group if len(nodes) == 1 and is_whole else None
+    group = nodes[0].group if len(nodes) == 1 and is_whole and not run.memory_is_virtual else None
     read = None if group is None else peak_was_read(group, used)
-    if read is False:
-        return entry.at_least(PEAK_NOT_READ)
-    if read is None and run.memory_incomplete:
-        return entry.at_least(PARTLY_MEASURED)
-    return entry.at_least(None if read or is_seen(run.used_cpu_s, run.run_s) else PROCESSES_NOT_SEEN)
+    why = why_low(growing=growing, was_read=read, is_part=run.is_incomplete)
+    return of_processes(entry, used, None if read else run.used_cpu_s, run.run_s, run.held, why)
 
 
 def _cpu(run: EndedRun, nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float) -> Measurement:
     """Return CPU time per processor and second: of its cgroups, else of the log, else of its nodes."""
     # Neither memory nor CPU time: the job ended before the batch system measured it.
     looked = bool(run.used_cpu_s or run.used_memory_bytes) or run.used_memory_bytes is None
-    logged_s = run.used_cpu_s if looked and is_seen(run.used_cpu_s, run.run_s) else None
+    logged_s = run.used_cpu_s if looked else None
+    log = (logged_s, "accounting", run.lacks_nodes)
+    read_s = sum(largest(node.group.cpu_s) or 0.0 for node in nodes if node.group is not None)
+    if logged_s is not None and read_s > (1.0 + PRECISE) * logged_s + STARTING_S:  # it lacks processes, as killed ones
+        log = (read_s, CGROUP, True)
+    is_seen = logged_s is not None and not log[2] and unseen(logged_s, run.run_s, processors) is None
     # CPU time after a cgroup's last reading is assumed; a log with CPU time has all of it.
-    cpu_s = _cgroup_cpu(nodes, PRECISE if logged_s is not None else MOST_UNKNOWN)
+    cpu_s = _cgroup_cpu(nodes, PRECISE if is_seen else MOST_UNKNOWN)
     readings = [sampled_rate(nodes, cpu, how, processors, length_s)]
-    if logged_s is not None and run.run_s > 0:
-        readings.insert(0, from_log(logged_s / run.run_s, processors))
-    elif looked and run.used_cpu_s is not None and run.run_s > 0:
-        readings.append(without(NOT_SEEN, None))
-    if cpu_s is not None and run.run_s > 0 and processors > 0:
-        readings.insert(0, Measurement(cpu_s / run.run_s / processors, source=CGROUP, attribution=CGROUP))
+    for seconds, source, is_part in (log, (cpu_s, CGROUP, False)) if run.run_s > 0 and processors > 0 else ():
+        if seconds is not None:
+            entry = Measurement(seconds / run.run_s / processors, source=source, attribution=CGROUP)
+            missed = unseen(seconds, run.run_s, processors)
+            bound = entry.at_least(PARTLY_MEASURED if is_part else None)
+            readings = [bound, *readings] if missed is None else [*readings, entry.refused(missed)]
     most = SLACK * max(_per(processors, [node.cpus for node in nodes]) or 1.0, 1.0)
     checked = [plausible(one, most, ABOVE_PROCESSORS) for one in readings]
     above = next((one for one in checked if one.missing is ABOVE_PROCESSORS), readings[-1])
@@ -213,19 +233,19 @@ def accepted(entries: Measurements, counts: EventCounts) -> dict[str, Measuremen
     return found
 
 
-def observations(entries: Measurements, config: ForecastConfig, counts: EventCounts) -> Observations:
+def observations(entries: Measurements, counts: EventCounts) -> Observations:
     """Return the value to learn for each metric; None without one. Count values that are only shown."""
     found: Observations = {}
     for metric, entry in entries.items():
-        is_evidence = entry.value is not None and config.learns(entry.attribution)
+        is_evidence = entry.value is not None and entry.attribution not in NOT_LEARNED
         found[metric] = Observation(entry.value or 0.0, entry.lower_bound) if is_evidence else None
         why = "lower bound" if entry.lower_bound else entry.attribution
-        counts["profiles_shown_only", f"{metric}: {why}"] += entry.value is not None and not _is_learned(entry, config)
+        counts["profiles_shown_only", f"{metric}: {why}"] += entry.value is not None and not _is_learned(entry)
     return found
 
 
-def _is_learned(entry: Measurement, config: ForecastConfig) -> bool:
-    return config.learns(entry.attribution) and not entry.lower_bound
+def _is_learned(entry: Measurement) -> bool:
+    return entry.attribution not in NOT_LEARNED and not entry.lower_bound
 
 
 def _refused_if_wrong(entry: Measurement, counts: EventCounts) -> Measurement:
@@ -237,11 +257,11 @@ def _refused_if_wrong(entry: Measurement, counts: EventCounts) -> Measurement:
     return replace(without(Missing(f"its value is {kind}"), entry.attribution), source=entry.source)
 
 
-def row(entry: Measurement, config: ForecastConfig) -> dict[str, Any]:
+def row(entry: Measurement) -> dict[str, Any]:
     """Return the columns of ``profiles`` for the measurement."""
     return {name: getattr(entry, name) for name in _STORED} | {
         "fabrics": None if entry.fabrics is None else msgspec.json.encode(entry.fabrics).decode(),
-        "shown_only": entry.value is not None and not _is_learned(entry, config),
+        "shown_only": entry.value is not None and not _is_learned(entry),
         "gpus": None if entry.gpus is None else msgspec.json.encode(entry.gpus).decode(),
     }
 
@@ -253,10 +273,10 @@ def forecast_of(judged: Judged) -> dict[str, Any]:
     return judged._asdict() | {"attempts": text}
 
 
-def _bandwidth(nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float, wanted: str) -> Measurement:
-    """Return the bandwidth of its own processes, else of the ``wanted`` fabric: one by name, the fastest with traffic,
-    or the sum of all.
-    """
+def _bandwidth(
+    nodes: Sequence[NodeEvidence], how: str, processors: int, length_s: float, wanted: Fabric
+) -> Measurement:
+    """Return the bandwidth of its own processes, else of the fastest fabric with traffic, or the sum of all."""
     if nodes and all(node.traffic is not None for node in nodes):
         alone = [replace(node, readings=node.traffic, neighbours=Neighbours((), ())) for node in nodes]
         own = sampled_rate(alone, network, CGROUP, processors, length_s, BITS)
@@ -278,10 +298,6 @@ def _bandwidth(nodes: Sequence[NodeEvidence], how: str, processors: int, length_
     several = values if len(values) > 1 else None
     if wanted == SUM:
         return replace(added, fabric=SUM if several else names[0], fabrics=several)
-    name = wanted
-    if wanted == FASTEST:
-        speeds = {one: max(node.speeds.get(one, 0.0) for node in nodes) for one in names}
-        name = fastest({one: value * processors for one, value in values.items()}, speeds, len(nodes))
-    if name not in found:
-        return replace(without(Missing(f"its nodes have no {name}"), how), fabrics=several)
+    speeds = {one: max(node.speeds.get(one, 0.0) for node in nodes) for one in names}
+    name = fastest({one: value * processors for one, value in values.items()}, speeds, len(nodes))
     return replace(found[name], fabric=name, fabrics=several)

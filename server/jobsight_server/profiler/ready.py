@@ -10,8 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from sqlalchemy import Connection, Engine, bindparam, text
 
+from jobsight_server.forecasts.request import ForecastConfig
 from jobsight_server.measurements.job_measurements import JobMeasurements
-from jobsight_server.profiler.gpus import gpus_of_monitoring, gpus_of_nodes, nodes_with_gpus, read_gpus
+from jobsight_server.profiler.exactness import Measurements
+from jobsight_server.profiler.gpus import gpus_of_monitoring, gpus_of_nodes, read_gpus
 from jobsight_server.profiler.memory import Idle, idle_before, idle_beside, inside
 from jobsight_server.profiler.profile import profile
 from jobsight_server.profiler.runs import (
@@ -36,10 +38,9 @@ from jobsight_server.profiler.site_monitoring import (
     readings_of_node,
     traffic_of,
 )
-from jobsight_server.profiler.usage import FASTEST, JobInterval, Speeds, link_speeds, uncounted
-from jobsight_server.profiler.values import Measurements
+from jobsight_server.profiler.usage import JobInterval, Speeds, link_speeds, uncounted
 from jobsight_server.storage.engine import of_runs
-from jobsight_server.storage.samples import CHUNK_S
+from jobsight_server.storage.readings.samples import CHUNK_S
 
 # Clocks of a node and its scheduler differ a little.
 _SLACK_S = 1.0
@@ -48,7 +49,9 @@ _RUNS = (
     'SELECT id, cluster, job_id, "user", start, "end", processors, used_cpu_s, used_memory_bytes, failure, '
     "recorded_at, (SELECT min(again.start) FROM jobs again WHERE again.cluster = jobs.cluster "
     "AND again.job_id = jobs.job_id AND again.start > jobs.start), suspended_s, asked_processors, memory_incomplete, "
-    "memory_with_cache, memory_is_virtual, ended_abnormally, start_unknown, exit_status, used, gpus FROM jobs "
+    "memory_intervals, memory_with_cache, memory_is_virtual, ended_abnormally, start_unknown, exit_status, used, gpus, "
+    "used_walltime_s, (SELECT max(such.used) FROM jobs such WHERE such.cluster = jobs.cluster "
+    "AND such.gpu_model = jobs.gpu_model AND such.used IS NOT NULL) FROM jobs "
 )
 _FINISHED = text(
     f'{_RUNS} WHERE profiled = :no AND state = \'ended\' AND ("end" > :end OR ("end" = :end AND id > :id)) '
@@ -65,7 +68,10 @@ _NODES_OF = text(
 ).bindparams(bindparam("runs", expanding=True))
 _WAITING = text("SELECT job_id, start FROM jobs WHERE profiled = :no AND state = 'ended' AND cluster = :cluster")
 _SENT_SINCE = text("SELECT EXISTS (SELECT 1 FROM nodes WHERE cluster = :cluster AND received_at >= :since)")
-_SAMPLED_NODES = text("SELECT cluster, name, id, last_time, interfaces, cpus, memory_total_bytes FROM nodes")
+_SAMPLED_NODES = text(
+    "SELECT cluster, name, id, last_time, interfaces, cpus, memory_total_bytes, "
+    "EXISTS (SELECT 1 FROM gpu_samples WHERE node_id = nodes.id) FROM nodes"
+)
 _BATCH_OF = (
     "SELECT b.boot_id, r.sequence, r.last_sequence, r.first_time FROM readings r JOIN boots b ON b.id = r.boot "
     "WHERE r.node_id = :node_id AND "
@@ -80,15 +86,16 @@ _FIRST_AFTER = text(
 class SampledNode:
     """A node that has sent samples, the time of its newest, the link speeds of its networks, and its size.
 
-    ``too_low``: as in ``NodeEvidence``.
+    ``too_low``: as in ``NodeEvidence``. ``has_gpus``: its agent reads some.
     """
 
     id: int
     last_time: float
     speeds: Speeds
+    too_low: Mapping[str, str]
     cpus: int
     memory_bytes: int | None
-    too_low: Mapping[str, str]
+    has_gpus: bool
 
 
 class Own(NamedTuple):
@@ -106,10 +113,8 @@ class SampledNodes:
 
     def __init__(self, connection: Connection) -> None:
         self._known = {
-            (cluster, name): SampledNode(
-                node_id, last_time, link_speeds(interfaces), cpus, memory_bytes, uncounted(interfaces)
-            )
-            for cluster, name, node_id, last_time, interfaces, cpus, memory_bytes in connection.execute(_SAMPLED_NODES)
+            (cluster, name): SampledNode(node_id, last_time, link_speeds(interfaces), uncounted(interfaces), *others)
+            for cluster, name, node_id, last_time, interfaces, *others in connection.execute(_SAMPLED_NODES)
         }
         self.clusters = {cluster for cluster, _ in self._known}
 
@@ -208,14 +213,13 @@ def profiles_of(
     connection: Connection,
     runs: Sequence[EndedRun],
     sampled_nodes: SampledNodes,
+    config: ForecastConfig,
     stop: threading.Event | None = None,
-    fabric: str = FASTEST,
     measured: Mapping[int, JobMeasurements] | None = None,
 ) -> list[tuple[EndedRun, Measurements]]:
     """Return the profile of each run, from the current tables; fewer if ``stop`` is set in the meantime.
 
-    ``fabric``: the network whose bandwidth is learned, as in the settings. ``measured``: measurements of the site's own
-    monitoring by run, for nodes that have never sent samples.
+    ``measured``: measurements of the site's own monitoring by run, for nodes that have never sent samples.
     """
     measured = measured or {}
     histories = read_node_histories(connection, runs)
@@ -228,7 +232,8 @@ def profiles_of(
             gpus = {} if own is None else gpus_of_monitoring(own.nodes, run)
             if not gpus and any(node.gpus is not None for node in nodes):
                 gpus = gpus_of_nodes(nodes, run)
-            found.append((run, profile(run, nodes, fabric, gpus)))
+            logged = replace(run, memory_with_cache=False) if run.cluster in config.resident else run
+            found.append((run, profile(logged, nodes, gpus, config.fabric)))
     return found
 
 
@@ -259,7 +264,6 @@ def _gathered(
     ]
     asked = [(sampled.id, run.job_id) for run, _, sampled in places if sampled is not None]
     marks, groups = read_marks(connection, asked), read_job_rows(connection, asked)
-    have_gpus = nodes_with_gpus(connection, (node_id for node_id, _ in asked)) if asked else set()
     lives = [
         boundaries(
             marks.get((0 if sampled is None else sampled.id, run.job_id), []), run.start, run.end, run.next_start
@@ -286,7 +290,7 @@ def _gathered(
             evidence = NodeEvidence(
                 node, run.nodes[node], readings, at, beside, idle, group, sampled.speeds, sampled.cpus,
                 sampled.memory_bytes, too_low=sampled.too_low,
-                gpus=read_gpus(connection, sampled.id, at) if sampled.id in have_gpus else None,
+                gpus=read_gpus(connection, sampled.id, at) if sampled.has_gpus else None,
             )  # fmt: skip
         found[run.id].append(evidence)
     for run in runs:

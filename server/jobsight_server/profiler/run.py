@@ -20,6 +20,8 @@ from jobsight_server.forecasts.learner import no_collection
 from jobsight_server.forecasts.outcomes import claim
 from jobsight_server.forecasts.request import ForecastConfig, read_jobs
 from jobsight_server.forecasts.rounds import Learning, catch_up, lock_learning, rebuild_if_outdated
+from jobsight_server.ground.event_counts import add_event_counts
+from jobsight_server.profiler.exactness import Measurement, Measurements
 from jobsight_server.profiler.profile import EventCounts, accepted, forecast_of, observations, row
 from jobsight_server.profiler.ready import (
     Own,
@@ -32,11 +34,10 @@ from jobsight_server.profiler.ready import (
 )
 from jobsight_server.profiler.runs import EndedRun
 from jobsight_server.profiler.site_monitoring import MeasuredRuns, SiteMonitoring
-from jobsight_server.profiler.totals import add_runs, count_marked, take_back_runs
-from jobsight_server.profiler.values import Measurement, Measurements
+from jobsight_server.savings.totals import add_runs, count_marked, take_back_runs
 from jobsight_server.storage.engine import of_runs, write_many
-from jobsight_server.storage.event_counts import add_event_counts, recounted
-from jobsight_server.storage.late_batches import Spans, forget, new_late, see, settled_late
+from jobsight_server.storage.job_counts import recounted
+from jobsight_server.storage.readings.late_batches import Spans, forget, new_late, see, settled_late
 from jobsight_server.storage.schema import profiles
 
 # Only if not done yet: even if another process changed the run, it is profiled once.
@@ -92,7 +93,7 @@ def profile_finished(
                 runs = ready(connection, wanted, sampled_nodes, clock() - grace_s, monitoring, imported=own is not None)
             asked = monitoring.ask(runs, stop) if monitoring else MeasuredRuns(runs, {}, Counter())
             with engine.connect().execution_options(reading=True) as connection:
-                profiled = profiles_of(connection, asked.runs, sampled_nodes, stop, config.fabric, asked.found)
+                profiled = profiles_of(connection, asked.runs, sampled_nodes, config, stop, asked.found)
             if profiled:
                 with engine.begin() as connection:
                     stored = _store(connection, profiled, config, learning, asked.counts)
@@ -129,11 +130,11 @@ def _store(
                 for metric in found:
                     counts["profiles", metric] += 1
         if stored:
-            measured = {run: observations(entries, config, counts) for run, entries in stored.items()}
+            measured = {run: observations(entries, counts) for run, entries in stored.items()}
             learned_forecasts = learning.learn_round(connection, measured)
             rows = [
                 {
-                    **row(entry, config),
+                    **row(entry),
                     "run_id": run,
                     "metric": metric,
                     "learn_seq": learn_seq if metric == "runtime" else 0,
@@ -211,7 +212,7 @@ def _fill(
             near = [run for run in runs if _concerned(run, sampled_nodes, spans)]
             if whole:
                 near = [run for run in near if complete(connection, run, sampled_nodes)]
-            profiled = profiles_of(connection, near, sampled_nodes, stop, config.fabric)
+            profiled = profiles_of(connection, near, sampled_nodes, config, stop)
         if profiled:
             with engine.begin() as connection:
                 found += _store_late(connection, profiled, config)
@@ -241,7 +242,7 @@ def _store_late(
         filled = {}
         for metric, entry in accepted(profile, Counter()).items():
             key = {"of_run": run.id, "of_metric": metric}
-            columns = row(entry, config)
+            columns = row(entry)
             if entry.value is None:  # the reason may have changed
                 connection.execute(_FILL.values(columns), key)
             elif connection.execute(_FILL.values({**columns, "learn_seq": learn_seq + 1}), key).rowcount:
@@ -249,7 +250,7 @@ def _store_late(
                 counts["profiles_late", metric] += 1
         if filled:
             learn_seq += 1
-            measured[run.id] = observations(filled, config, counts)
+            measured[run.id] = observations(filled, counts)
     known = read_jobs(connection, list(measured))
     claim(
         connection, known, {run_id: observed(known[run_id], found, is_late=True) for run_id, found in measured.items()}

@@ -14,11 +14,11 @@ import numpy as np
 from sqlalchemy import Connection
 
 from jobsight_server.accounting.runs import Failure
-from jobsight_server.profiler.values import Quantity
+from jobsight_server.ground.job_ids import job_key
+from jobsight_server.profiler.exactness import Quantity, seldom
 from jobsight_server.storage.engine import fetch, fetch_by_keys
-from jobsight_server.storage.job_ids import job_key
-from jobsight_server.storage.sample_columns import UNKNOWN, Floats, Integers, SampleColumns, difference
-from jobsight_server.storage.samples import read_samples
+from jobsight_server.storage.readings.sample_columns import UNKNOWN, Floats, Integers, SampleColumns, difference
+from jobsight_server.storage.readings.samples import read_samples
 
 Made = TypeVar("Made")
 
@@ -45,10 +45,11 @@ class EndedRun:
 
     ``next_start``: the next start of the same job, if any. ``nodes``: processors held on each node. ``failure``: the
     resource that ran out, if the log has it. It was suspended for ``suspended_s`` in all. ``processors`` were
-    allocated, ``asked_processors`` requested if that is another number. ``memory_incomplete``: it used more than
-    ``used_memory_bytes``; ``memory_with_cache``: these may include page cache, which it does not need;
-    ``memory_is_virtual``: these and its request are address space. ``used``, ``gpus`` and ``start_unknown``: as in
-    ``jobs``.
+    allocated, ``asked_processors`` requested if that is another number. ``memory_incomplete``,
+    ``memory_intervals`` and ``memory_with_cache``: as in ``jobs``;
+    ``memory_is_virtual``: these and its request are address space. ``used``, ``gpus``,
+    ``used_walltime_s`` and ``start_unknown``: as in ``jobs``. ``used_of_model``: the largest ``used`` of any run with
+    such GPUs.
     """
 
     id: int
@@ -66,6 +67,7 @@ class EndedRun:
     suspended_s: float | None = None
     asked_processors: int | None = None
     memory_incomplete: bool | None = None
+    memory_intervals: float | None = None
     memory_with_cache: bool | None = None
     memory_is_virtual: bool | None = None
     ended_abnormally: bool | None = None
@@ -73,6 +75,8 @@ class EndedRun:
     exit_status: int | None = None
     used: str | None = None
     gpus: int | None = None
+    used_walltime_s: float | None = None
+    used_of_model: str | None = None
     nodes: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -94,6 +98,16 @@ class EndedRun:
     def run_s(self) -> float:
         """Run time without suspended time."""
         return self.end - self.start - (self.suspended_s or 0.0)
+
+    @property
+    def lacks_nodes(self) -> bool:
+        """Return whether the log has the use of some of its nodes only: it counts less than half of the run time."""
+        return len(self.nodes) > 1 and self.used_walltime_s is not None and 2 * self.used_walltime_s < self.run_s
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Return whether the log may lack some of its memory."""
+        return bool(self.memory_incomplete) or self.lacks_nodes or seldom(self.memory_intervals)
 
 
 class NodeRun(NamedTuple):
@@ -269,11 +283,8 @@ def boundaries(marks: Sequence[MarkTime], start: float, end: float, next_start: 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Window:
-    start: float
-    end: float
-    columns: SampleColumns
+_Window = tuple[float, float, SampleColumns]
+"""Start and end of joined lives, and the readings around them."""
 
 
 class Windows:
@@ -286,11 +297,11 @@ class Windows:
         """Return the node's readings from some before ``start`` to some after ``end``, a life passed to
         ``read_windows``.
         """
-        window = next(window for window in self._found[node_id] if window.start <= start and end <= window.end)
-        time = window.columns.time
+        columns = next(columns for first, last, columns in self._found[node_id] if first <= start and end <= last)
+        time = columns.time
         first = int(np.searchsorted(time, start, "left")) - _AROUND
         last = int(np.searchsorted(time, end, "right")) + _AROUND
-        return to_readings(window.columns[max(0, first) : last])
+        return to_readings(columns[max(0, first) : last])
 
 
 def read_windows(connection: Connection, asked: Iterable[tuple[int, float, float]]) -> Windows:
@@ -301,8 +312,7 @@ def read_windows(connection: Connection, asked: Iterable[tuple[int, float, float
     return Windows(
         {
             node_id: [
-                _Window(start, end, read_samples(connection, node_id, start, end, _AROUND))
-                for start, end in _joined(of_node)
+                (start, end, read_samples(connection, node_id, start, end, _AROUND)) for start, end in _joined(of_node)
             ]
             for node_id, of_node in lives.items()
         }

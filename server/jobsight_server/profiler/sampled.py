@@ -9,7 +9,17 @@ from typing import TypeVar
 import numpy as np
 from sqlalchemy import Connection, text
 
+from jobsight_server.ground.job_ids import job_key
 from jobsight_server.measurements.prometheus import MetricSeries
+from jobsight_server.profiler.exactness import (
+    NO_PROCESSORS,
+    SHORT_S,
+    TOO_SHORT,
+    Measurement,
+    Missing,
+    why_low,
+    without,
+)
 from jobsight_server.profiler.memory import (
     NOT_KNOWN,
     UNKNOWN,
@@ -23,11 +33,9 @@ from jobsight_server.profiler.memory import (
 )
 from jobsight_server.profiler.runs import Boundaries, Neighbours, NodeRun, Readings, attribution, rows_of_jobs
 from jobsight_server.profiler.usage import MOST_UNKNOWN, JobInterval, Rates, Speeds
-from jobsight_server.profiler.values import NO_PROCESSORS, SHORT_S, TOO_SHORT, Measurement, Missing, without
 from jobsight_server.settings.measurements import Quantity
 from jobsight_server.storage.job_columns import load_columns
-from jobsight_server.storage.job_ids import job_key
-from jobsight_server.storage.sample_columns import Floats
+from jobsight_server.storage.readings.sample_columns import Floats
 
 _Use = TypeVar("_Use")
 
@@ -79,7 +87,9 @@ def sampled_memory(nodes: Sequence[NodeEvidence], how: str, processors: int, len
     if not use.is_whole:
         return without(UNKNOWN_TOGETHER, how)
     idle = [node.idle for node in nodes if node.idle is not None]
-    return Measurement(
+    # Its share of shared nodes grows as others end.
+    growing = sum(growth(node.since, node.used) for node in held) / use.peak if how == "exclusive" and use.peak else 0.0
+    entry = Measurement(
         use.peak / processors,
         use.peak / processors,
         source=IDLE_REMEMBERED if any(one.remembered for one in idle) else SAMPLES,
@@ -88,6 +98,7 @@ def sampled_memory(nodes: Sequence[NodeEvidence], how: str, processors: int, len
         idle_age_s=max(one.age_s for one in idle),
         quantity="node",
     )
+    return entry.at_least(why_low(growing=growing))
 
 
 def sampled_rate(
@@ -173,7 +184,7 @@ def attribution_of(nodes: Sequence[NodeEvidence]) -> str:
 # Clocks differ, and a hook takes the last reading just after the job has ended.
 _SLACK_S = 30.0
 # Tolerance of a peak above its readings: a share of it, or the kernel's charges for page tables and the like.
-_UNSEEN = 0.05
+_UNSEEN = 0.01
 _OF_KERNEL_BYTES = 4 * 2**20
 
 # The name of a job's cgroup is its id, or with Slurm 26.05 its SLUID.
@@ -307,18 +318,34 @@ def largest(values: Floats) -> float | None:
     return float(np.nanmax(values)) if np.isfinite(values).any() else None
 
 
+def growth(time: Floats, used: Floats) -> float:
+    """Return by how much the last reading exceeds one from half an interval or more before, if it is the largest.
+
+    Hooks of other jobs add readings, between which little happens.
+    """
+    time, used = time[np.isfinite(used)], used[np.isfinite(used)]
+    earlier = used[time <= time[-1] - interval_of(time) / 2] if len(used) > 1 else used[:0]
+    return float(used[-1] - earlier[-1]) if len(earlier) and used[-1] == used.max() else 0.0
+
+
+def rose_after(group: JobCgroup, known_bytes: float | None) -> bool:
+    """Return whether ``known_bytes`` from elsewhere exceed the kernel's maximum: that was read before the peak."""
+    known = known_bytes or 0.0
+    return group.charged_peak is not None and known - group.charged_peak > max(_UNSEEN * known, _OF_KERNEL_BYTES)
+
+
 def peak_was_read(group: JobCgroup, known_bytes: float = 0.0) -> bool | None:
     """Return whether a reading, or ``known_bytes`` from elsewhere, is the cgroup's true peak.
 
-    None if the kernel's own maximum is not known. The kernel keeps the largest charge ever, page cache included. An
-    excess over the readings of both was held between two of them, unless it may be page cache too: as much again as was
-    read.
+    None if the kernel's own maximum is not known. The kernel keeps the largest charge until it is read, page cache
+    included. An excess over the largest reading of both together was held between two readings.
     """
-    read, cache = largest(group.used), largest(group.cache)
-    if group.charged_peak is None or read is None or cache is None:
+    read, charged = largest(group.used), largest(group.used + group.cache)
+    if group.charged_peak is None or read is None or charged is None:
         return None
     used = max(known_bytes, read)
-    return group.charged_peak - used - 2.0 * cache <= max(_UNSEEN * used, _OF_KERNEL_BYTES)
+    is_covered = group.charged_peak - charged - (used - read) <= max(_UNSEEN * used, _OF_KERNEL_BYTES)
+    return is_covered and not rose_after(group, known_bytes)
 
 
 def cgroup_cpu(

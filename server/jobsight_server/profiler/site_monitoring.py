@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobsight_server.ground.seldom import Seldom
 from jobsight_server.measurements.job_measurements import JobMeasurements, job_measurements
 from jobsight_server.measurements.posting import NoAnswerError
 from jobsight_server.measurements.prometheus import MetricSeries
@@ -23,8 +24,7 @@ from jobsight_server.profiler.runs import EndedRun, Readings
 from jobsight_server.profiler.sampled import JobCgroup
 from jobsight_server.profiler.usage import Speeds
 from jobsight_server.settings.measurements import QUANTITIES, MeasurementSource, Quantity
-from jobsight_server.storage.sample_columns import Floats
-from jobsight_server.storage.seldom import Seldom
+from jobsight_server.storage.readings.sample_columns import Floats
 
 log = logging.getLogger(__name__)
 

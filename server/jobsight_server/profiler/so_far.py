@@ -17,7 +17,6 @@ from jobsight_server.profiler.memory import idle_before
 from jobsight_server.profiler.ready import SampledNode, SampledNodes, with_nodes
 from jobsight_server.profiler.runs import (
     FRESH_S,
-    Boundaries,
     EndedRun,
     NodeHistories,
     boundaries,
@@ -27,8 +26,8 @@ from jobsight_server.profiler.runs import (
 )
 from jobsight_server.profiler.sampled import has_cgroup, read_job_memory, shifted
 from jobsight_server.storage.engine import pieces, upsert, write_many
-from jobsight_server.storage.sample_columns import Floats
-from jobsight_server.storage.samples import read_samples
+from jobsight_server.storage.readings.sample_columns import Floats
+from jobsight_server.storage.readings.samples import read_samples
 from jobsight_server.storage.schema import jobs, running_use
 
 # Span of one read; also the longest delay by a silent node of its neighbours' readings.
@@ -107,7 +106,8 @@ def _use(
     if silent := [node for node, sampled in found.items() if sampled is None]:
         return nothing._replace(reason=f"no samples of {silent[0]}")
     nodes = [sampled for sampled in found.values() if sampled is not None]
-    lives = _lives(connection, run, nodes)
+    marks = read_marks(connection, [(node.id, run.job_id) for node in nodes])
+    lives = [boundaries(marks.get((node.id, run.job_id), ()), run.start, run.end) for node in nodes]
     starts = [at.start for at in lives]
     if all(has_cgroup(connection, node.id, run.job_id, start) for node, start in zip(nodes, starts, strict=True)):
         if known is None or known.idle_bytes != 0.0:  # until now, from its nodes' readings
@@ -129,11 +129,6 @@ def _use(
             idle += level.bytes
         use = UseSoFar(run.id, run.start, None, idle, None)
     return _go_on(connection, run, use, nodes, starts, _of_node)
-
-
-def _lives(connection: Connection, run: EndedRun, nodes: Sequence[SampledNode]) -> list[Boundaries]:
-    marks = read_marks(connection, [(node.id, run.job_id) for node in nodes])
-    return [boundaries(marks.get((node.id, run.job_id), ()), run.start, run.end) for node in nodes]
 
 
 def _go_on(
@@ -160,7 +155,8 @@ def _go_on(
         if end < newest:  # a whole step behind: its later samples are too late
             until = end
             continue
-        until = _latest(until, columns)
+        # Every node has sent samples until then.
+        until = max(until, min(float(column[-1, 0]) if len(column) else until for column in columns))
         growth = use.growth
         if memory is not None and use.memory is not None and until > use.until:
             growth = grown(use.growth or 0.0, use.memory, memory, until - use.until)
@@ -171,11 +167,6 @@ def _of_node(connection: Connection, node_id: int, job_id: str, since: float, un
     found = read_samples(connection, node_id, since, until)
     known = np.isfinite(found.memory_used_bytes) & (found.time > since)
     return list(zip(found.time[known], found.memory_used_bytes[known], strict=True))
-
-
-def _latest(until: float, columns: Sequence[Floats]) -> float:
-    """Return the time up to which every node has sent samples; ``until`` if one has not."""
-    return max(until, min(float(column[-1, 0]) if len(column) else until for column in columns))
 
 
 def _highest_sum(columns: Sequence[Floats]) -> float | None:

@@ -15,10 +15,10 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from jobsight_server.profiler.exactness import UNCOUNTED, Missing
 from jobsight_server.profiler.runs import Readings
-from jobsight_server.profiler.values import UNCOUNTED, Missing
-from jobsight_server.storage.sample_columns import Floats
-from jobsight_server.storage.sent import INFINIBAND
+from jobsight_server.storage.readings.sample_columns import Floats
+from jobsight_server.storage.readings.sent import INFINIBAND
 
 # Largest unknown share of a life for a job to have a value.
 MOST_UNKNOWN = 0.1
@@ -136,7 +136,7 @@ def shares_of(edges: Floats, interval: JobInterval, others: Sequence[JobInterval
     return shares
 
 
-FASTEST, SUM = "fastest", "sum"
+SUM = "sum"
 # Bits per second and node of an idle network: subnet manager, address resolution.
 LEAST_TRAFFIC_BPS = 10_000.0
 

@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.settings.declared import AccountingSource
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.systems.migrate import upgrade
+from jobsight_server.upgrade.migrate import upgrade
 
 # Prints a line within each of its transactions and waits for one, so that it can be killed in one.
 _CHILD = """

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Engine, text
 from tests import make
 
+from jobsight_server.accounting.clock_offset import ClockOffset
 from jobsight_server.accounting.load import LoadReport
 from jobsight_server.accounting.log_reader import LogReader
 from jobsight_server.accounting.read_logs import follow_once
@@ -132,7 +133,7 @@ def test_a_cut_line_is_rejected_once_a_newer_file_exists_and_taken_back_if_its_e
     assert [(line, reason) for line, reason, _ in rejects(engine)] == [(2, "cut off: the file ends within the line")]
     assert follow(engine, directory).lines == 0
     (directory / DAY).write_bytes(whole)
-    assert follow(engine, directory).lines == 2
+    assert follow(engine, directory).lines == 3
     assert [run[0] for run in rows(engine, *RUN)] == ["1.s", "2.s", "3.s"]
     assert rejects(engine) == []
     assert counted(engine, "accounting_lines").get("rejected", 0) == 0
@@ -178,7 +179,7 @@ def test_what_cannot_be_read_is_reported_and_the_rest_is_read(
     (directory / "20231113.gz").write_bytes(packed[: len(packed) // 2])
     (directory / NEXT).write_bytes(log.end("9999.s", noon, noon + 60).encode())
     report = follow(engine, directory)
-    assert report.unreadable[str(directory / DAY)] == "file: not a regular file"
+    assert report.unreadable[str(directory / DAY)] == "file: not a regular file: a directory"
     assert report.unreadable[str(directory / "20231113.gz")].startswith("damaged gzip: ")
     assert report.rejected.total() <= 1
     assert 500 < report.kinds["E"] < 3001
@@ -207,15 +208,15 @@ def test_the_zone_of_stamps_shows_in_the_log(
 def test_the_zone_is_known_from_what_was_read_before(
     sqlite_engine: Engine, directory: Path, make_log: Callable[[int], Any], noon: int
 ) -> None:
-    log = make_log(20_700)
+    log, offset = make_log(20_700), ClockOffset()
     log.start("1.s", noon)
     log.start("2.s", noon)
     (directory / DAY).write_bytes(log.data)
-    follow(sqlite_engine, directory)
+    follow(sqlite_engine, directory, clock_offset=offset)
     (directory / DAY).write_bytes(log.data + log.write(noon + 50, "R", "1.s").encode())
-    follow(sqlite_engine, directory)
+    follow(sqlite_engine, directory, clock_offset=offset)
     (directory / NEXT).write_bytes(log.write(noon + 90, "D", "2.s").encode())
-    follow(sqlite_engine, directory)
+    follow(sqlite_engine, directory, clock_offset=offset)
     assert [run[2:4] for run in rows(sqlite_engine, *RUN)] == [(noon + 50, "requeued"), (noon + 90, "deleted")]
 
 
@@ -226,7 +227,7 @@ def test_a_log_that_never_shows_its_zone_is_taken_to_be_in_the_given_one(
     late.start("1.s", noon)
     log.write(noon + 600, "R", "1.s")
     (directory / DAY).write_bytes(late.data + log.data)
-    follow(sqlite_engine, directory, zone=timezone(timedelta(hours=1)))
+    follow(sqlite_engine, directory, clock_offset=ClockOffset(timezone(timedelta(hours=1))))
     assert rows(sqlite_engine, *RUN)[0][2:4] == (noon + 600, "requeued")
 
 

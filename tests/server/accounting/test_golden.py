@@ -62,8 +62,8 @@ def test_every_format_has_a_log() -> None:
     [
         ("nextflow", "name\tstatus\tsubmit\tduration", "a column is missing: 'hash or native_id or task_id'"),
         ("nextflow", "hash\tstatus\tsubmit\tduration", "a column is missing: 'process or name'"),
-        ("nextflow", "hash\tname\tduration", "a column is missing: 'complete or submit'"),
-        ("nextflow", "hash\tname\tsubmit", "a column is missing: 'complete or duration'"),
+        ("nextflow", "hash\tname\tduration", "a column is missing: 'complete or submit or start'"),
+        ("nextflow", "hash\tname\tsubmit", "a column is missing: 'complete or duration or realtime'"),
         ("table", "job_id,user,start_epoch_s,used_memory", "unknown column: 'used_memory; nearest: used_memory_"),
         ("table", "job_id,user,start_epoch_s,usr", "unknown column: 'usr; nearest: user'"),
         ("table", "JobID,user,start_epoch_s", "unknown column: 'JobID; nearest: "),

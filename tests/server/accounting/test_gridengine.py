@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, func, select
 from tests import make
+from tests.traces import trace
 
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.commands.withdraw import withdraw
@@ -15,7 +15,6 @@ from jobsight_server.storage.schema import job_nodes, parallel_tasks
 
 from .conftest import rows
 
-SAMPLES = Path(os.environ.get("JOBSIGHT_TRACES", "../shared/traces")).parent / "accounting" / "sge"
 T0 = 1_790_000_000
 FIRST = (Path(__file__).parents[2] / "golden" / "logs" / "gridengine.log").read_text().partition("\n")[0]
 NAMES = {
@@ -57,14 +56,14 @@ def parallel(task: str, host: str, start: int, end: int, cpu: float, memory: int
 def test_the_use_of_a_parallel_job_is_that_of_its_tasks(engine: Engine, tmp_path: Path, order: str) -> None:
     """Two runs of one job, the first of which was scheduled again."""
     first = line(
-        start_time=T0 + 100, end_time=T0 + 160, failed=25, granted_pe="mpi", slots=8, cpu=1.0, maxvmem=1000,
+        start_time=T0 + 100, end_time=T0 + 160, failed=25, granted_pe="mpi", slots=8, cpu=1.0, maxvmem=10_000_000,
         ru_utime=0, ru_stime=0, ru_wallclock=0,
     )  # fmt: skip
-    job = parallel("NONE", "n1", 1000, 1060, 1.0, 1000)
+    job = parallel("NONE", "n1", 1000, 1060, 1.0, 10_000_000)
     tasks = [
-        parallel("1.n1", "n1", 1001, 1059, 50.0, 20_000),
-        parallel("1.n2", "n2", 1001, 1061, 70.0, 30_000),
-        parallel("1.n2", "n2", 101, 159, 5.0, 500),
+        parallel("1.n1", "n1", 1001, 1059, 50.0, 20_000_000),
+        parallel("1.n2", "n2", 1001, 1061, 70.0, 30_000_000),
+        parallel("1.n2", "n2", 101, 159, 5.0, 5_000_000),
     ]
     lines = [first, *tasks, job] if order == "tasks first" else [first, job, *tasks]
     pieces = [[one] for one in lines] if order == "one by one" else [lines]
@@ -75,8 +74,8 @@ def test_the_use_of_a_parallel_job_is_that_of_its_tasks(engine: Engine, tmp_path
         assert not report.figures.rejected
     assert report.figures.lost_without_reason == 0
     expected = [
-        ("7", T0 + 100.0, "requeued", 6.0, 1500, "n1+n2"),
-        ("7", T0 + 1000.0, "ended", 121.0, 51_000, "n1+n2"),
+        ("7", T0 + 100.0, "requeued", 6.0, 15_000_000, "n1+n2"),
+        ("7", T0 + 1000.0, "ended", 121.0, 60_000_000, "n1+n2"),
     ]
     assert rows(engine, *USE) == expected
     again = tmp_path / "again"
@@ -109,13 +108,13 @@ def of_qacct(text: str) -> list[dict[str, str]]:
 
 
 @pytest.mark.storage
-@pytest.mark.skipif(not SAMPLES.exists(), reason=f"no sample of Grid Engine beside {SAMPLES.parent}")
 def test_what_a_real_qmaster_wrote_is_what_its_qacct_says(engine: Engine) -> None:
-    report = import_files(engine, [SAMPLES / "accounting"], "alpha", lambda: 1.8e9, "gridengine")
+    samples = trace("../accounting/sge")
+    report = import_files(engine, [samples / "accounting"], "alpha", lambda: 1.8e9, "gridengine")
     assert report.figures.rejected == {}
     assert report.figures.lost_without_reason == 0
     assert report.figures.records == {"comment": 4, "E": 14}
-    printed = of_qacct((SAMPLES / "qacct.txt").read_text())
+    printed = of_qacct((samples / "qacct.txt").read_text())
     expected = {}
     for record in printed:
         task = record.get("taskid", "undefined")

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -18,11 +17,6 @@ from jobsight_server.cli import main
 from jobsight_server.commands.database import filled_database
 from jobsight_server.storage.clusters import stored_clusters
 from jobsight_server.storage.engine import open_engine
-
-ROOT = Path(__file__).parents[3]
-REAL_DAY = Path(os.environ.get("JOBSIGHT_TRACES", ROOT.parent / "shared" / "traces")).parent / (
-    "accounting/torque-20110908.gz"
-)
 
 
 def test_import_and_once_more(

@@ -80,6 +80,11 @@ def states(*events: JobEvent) -> list[tuple[float, float | None, str]]:
         ([WAITS, RUNS, of_slurm("S", 40, 130)], [(130, None, "running")]),  # its nodes had to boot
         ([RUNS, REQUEUED, of_slurm("Q", 150)], [(100, 150, "requeued"), (inf, None, "queued")]),
         ([RUNS, REQUEUED, of_slurm("Q", 150), AGAIN, REQUEUED], [(100, 150, "requeued"), (160, 190, "ended")]),
+        # Requeued before its start was seen: the log has the run later.
+        ([WAITS, of_slurm("Q", 150)], [(inf, None, "queued")]),
+        ([WAITS, of_slurm("Q", 150), REQUEUED], [(100, 150, "requeued"), (inf, None, "queued")]),
+        ([WAITS, of_slurm("S", 150, 160)], [(160, None, "running")]),
+        ([of_slurm("S", 150, 160), WAITS], [(160, None, "running")]),
         ([REQUEUED, of_slurm("E", 150, 100, 120)], [(100, 150, "requeued")]),  # both runs began at the same time
         # The end of a failed node is a requeue only if the job is submitted again at that time.
         ([of_slurm("E", 40, 100, 150, fails=True), AGAIN], [(100, 150, "requeued"), (160, 190, "ended")]),

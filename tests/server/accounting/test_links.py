@@ -11,10 +11,10 @@ from sqlalchemy import Engine, text
 from tests import make
 
 from jobsight_server.accounting.read_logs import follow_once
+from jobsight_server.ground.event_counts import read_event_counts
+from jobsight_server.ground.seldom import Seldom
 from jobsight_server.queries.rejected import EventCount, rejections
 from jobsight_server.settings.declared import AccountingSource
-from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.seldom import Seldom
 
 NOT_FOLLOWED = "a symbolic link out of the directory: not followed"
 

@@ -1,4 +1,4 @@
-"""Resident memory and address space are separate: advice has the kind and the option of the request."""
+"""Resident memory and address space are separate: advice has the kind and the option of the last request."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from sqlalchemy import Engine, select
 from tests.make import not_none
 
 from jobsight_server.accounting.read_logs import import_files
-from jobsight_server.advice.recommendation import recommend_as_last
+from jobsight_server.advice.recommendation import asked_as, recommend
 from jobsight_server.advice.words import lines_to_ask, sentence
+from jobsight_server.forecasts.last_runs import last_runs
 from jobsight_server.forecasts.reader import AnswerReader
-from jobsight_server.forecasts.request import ForecastConfig
-from jobsight_server.forecasts.such_jobs import last_runs
+from jobsight_server.forecasts.request import ForecastConfig, job_question
 from jobsight_server.profiler.run import profile_finished
+from jobsight_server.queries.users import next_job
 from jobsight_server.storage.schema import profiles
 
 RESIDENT, VIRTUAL = 20 * 2**20, 1090 * 2**20
@@ -32,23 +33,26 @@ def record(number: int, word: str) -> str:
 
 
 @pytest.mark.parametrize("words", [("pvmem",), ("vmem",), ("pmem",), ("mem",), ("pvmem", "mem")])
-def test_advice_is_in_the_word_of_the_request_or_there_is_none(
+def test_advice_is_in_the_word_of_the_last_request(
     sqlite_engine: Engine, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     log = tmp_path / "20260921"
     log.write_text("".join(record(number, words[number % len(words)]) for number in range(12)))
     import_files(sqlite_engine, [log], "c", lambda: 1.8e9, "torque")
     profile_finished(sqlite_engine, 0.0, lambda: 1.8e9)
+    reader = AnswerReader(ForecastConfig())
     with sqlite_engine.connect() as connection:
         runs = last_runs(connection, "c", "ann")
-        found = recommend_as_last(connection, AnswerReader(sqlite_engine, ForecastConfig()), "c", "ann", runs[0])
+        found = recommend(connection, reader, "c", *asked_as(connection, "ann", runs[0]))
         values = set(connection.scalars(select(profiles.c.value).where(profiles.c.metric == "memory")))
-    if len(words) > 1:
-        assert (values, found.decisions["memory"].amount) == ({VIRTUAL, RESIDENT}, None)
-        return
-    is_virtual = "vmem" in words[0]
-    assert values == {VIRTUAL if is_virtual else RESIDENT}
-    assert (VIRTUAL if is_virtual else RESIDENT) <= not_none(found.decisions["memory"].amount) < 2**31
-    assert ("of virtual memory" in sentence(found)) == is_virtual
-    (script,) = lines_to_ask(found, "pbs")
-    assert script.text.startswith(f"#PBS -l {words[0]}=")
+        described = next_job(connection, reader, "c", "ann", job_question("ann", "app", "q", 1, 4 * 2**30, None), "pbs")
+    assert values == {VIRTUAL if "vmem" in word else RESIDENT for word in words}
+    last = words[11 % len(words)]
+    least = VIRTUAL if "vmem" in last else RESIDENT
+    decided = found.decisions["memory"]
+    assert decided.similar.runs == 12 / len(words), "only those of the kind of the last one"
+    assert least <= not_none(decided.amount) <= max(1.2 * least, 100 * 2**20)
+    assert ("of virtual memory" in sentence(found)) == ("vmem" in last)
+    (script,) = lines_to_ask(found, "pbs", runs[0])
+    assert script.text.startswith(f"#PBS -l {last}=")
+    assert [line.text for line in not_none(described).ask_lines] == [script.text]

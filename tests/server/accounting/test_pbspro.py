@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 from sqlalchemy import Engine
+from tests.traces import trace
 
 from jobsight_server.accounting.read_logs import import_files
 
 from .conftest import rows
 
-SAMPLE = Path(os.environ.get("JOBSIGHT_TRACES", "../shared/traces")).parent / "accounting" / "openpbs" / "20261120"
-
 
 @pytest.mark.storage
-@pytest.mark.skipif(not SAMPLE.exists(), reason=f"no sample of OpenPBS beside {SAMPLE.parent.parent}")
 def test_what_a_real_server_wrote(engine: Engine) -> None:
-    report = import_files(engine, [SAMPLE], "alpha", lambda: 1.8e9, "pbspro")
+    report = import_files(engine, [trace("../accounting/openpbs/20261120")], "alpha", lambda: 1.8e9, "pbspro")
     assert report.figures.rejected == {}
     assert dict(report.figures.records) == {"D": 1, "E": 14, "Q": 13, "R": 1, "S": 15}
     states = [state for (state,) in rows(engine, "state")]

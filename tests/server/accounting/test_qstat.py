@@ -17,8 +17,8 @@ from jobsight_server.accounting.parsers.qstat_json import QSTAT as PBS
 from jobsight_server.accounting.parsers.qstat_xml import QSTAT as TORQUE
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.store import apply_events
+from jobsight_server.ground.seldom import Seldom
 from jobsight_server.settings.declared import AccountingSource
-from jobsight_server.storage.seldom import Seldom
 
 from .conftest import rejects, rows
 

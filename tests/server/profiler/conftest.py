@@ -13,8 +13,9 @@ from tests import make
 from jobsight_predictor.question import Question
 from jobsight_server.forecasts.events import LearnedUntil, write_learned_until
 from jobsight_server.forecasts.request import job_question
-from jobsight_server.storage.event_counts import recounted
+from jobsight_server.profiler.usage import Missing
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
+from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import (
     job_samples,
     late_batches,
@@ -115,6 +116,10 @@ class Site:
         """The learned state: everything that retraining replaces."""
         return [self.dump(table) for table in (series, model_state, pending_forecasts, pending_at_start)]
 
+    def learned_counts(self) -> dict[tuple[str, str], int]:
+        """The number of values learned, by user and metric."""
+        return {(row[1], row[2]): row[3] for row in self.dump(series)}
+
     def forget_model(self) -> None:
         with self.engine.begin() as connection:
             for table in (series, model_state, pending_forecasts, pending_at_start, learned_until):
@@ -129,6 +134,12 @@ class Site:
 
     def dump(self, table: Any) -> list[tuple[Any, ...]]:
         return make.rows(self.engine, select(table).order_by(*table.primary_key.columns))
+
+
+def reason(found: object) -> str:
+    """Why node n1 has no value."""
+    assert isinstance(found, Missing)
+    return Missing(found.kind, "n1").reason
 
 
 def planned_jobs(seed: int, count: int, failing: bool = False) -> list[Planned]:

@@ -19,7 +19,7 @@ from jobsight_server.storage.schema import jobs, profiles
 
 def entry(site: Any, job_id: str) -> dict[str, Any]:
     with site.engine.connect() as connection:
-        detail = job_detail(connection, AnswerReader(site.engine, ForecastConfig()), "alpha", job_id, 1e6)
+        detail = job_detail(connection, AnswerReader(ForecastConfig()), "alpha", job_id, 1e6)
     return next(asdict(found) for found in not_none(detail).runs[0].profile if found.metric == "runtime")
 
 

@@ -9,16 +9,13 @@ from tests.make import not_none
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.forecasts.history import history
-from jobsight_server.forecasts.rounds import rebuild, rebuild_if_outdated
 from jobsight_server.forecasts.workload import jobs_of_database
+from jobsight_server.ground.event_counts import read_event_counts
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.queries.job_detail import job_detail
 from jobsight_server.storage.clusters import Part
-from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.schema import model_state, pending_forecasts, series
 
 GIB = 2**30
-LEARNS = ForecastConfig(learn_apportioned=True)
 
 
 def shared_site(site: Any) -> tuple[int, int]:
@@ -31,14 +28,6 @@ def shared_site(site: Any) -> tuple[int, int]:
     return silent, alone
 
 
-def learned(site: Any) -> list[Any]:
-    return [site.dump(table) for table in (series, model_state, pending_forecasts)]
-
-
-def n_of(site: Any) -> dict[tuple[str, str], int]:
-    return {(row[1], row[2]): row[3] for row in site.dump(series)}
-
-
 @pytest.mark.storage
 def test_apportioned_values_are_shown_with_their_label_and_not_learned(site: Any) -> None:
     silent, alone = shared_site(site)
@@ -49,7 +38,7 @@ def test_apportioned_values_are_shown_with_their_label_and_not_learned(site: Any
     assert [found[metric].attribution for metric in ("bandwidth", "memory", "cpu")] == ["apportioned"] * 3
     assert [found[metric].shown_only for metric in ("bandwidth", "memory", "cpu", "runtime")] == [True] * 3 + [False]
     assert site.profile(alone)["bandwidth"].shown_only is False
-    assert n_of(site) == {
+    assert site.learned_counts() == {
         ("loud", "runtime"): 1,
         ("silent", "runtime"): 2,
         **{("silent", metric): 1 for metric in ("bandwidth", "memory", "cpu")},
@@ -58,25 +47,9 @@ def test_apportioned_values_are_shown_with_their_label_and_not_learned(site: Any
         given = history(connection, "alpha", "silent", 10)["bandwidth"]
         counts = read_event_counts(connection)
         workload = jobs_of_database(connection, "bandwidth", Part(), "site")
-        detail = job_detail(connection, AnswerReader(site.engine, ForecastConfig()), "alpha", "2.s", 1e9)
+        detail = job_detail(connection, AnswerReader(ForecastConfig()), "alpha", "2.s", 1e9)
     assert (given.n, given.job_id, given.shown_only, given.lower_bounds) == (1, ["3.s"], 1, 0)
     assert counts["profiles_shown_only", "bandwidth: apportioned"] == 2
     assert workload.skipped == {"bandwidth value is apportioned: shown, not learned": 2}
     entry = next(one for one in not_none(detail).runs[0].profile if one.metric == "bandwidth")
     assert (entry.value, entry.attribution, entry.learned) == (pytest.approx(4000), "apportioned", False)
-
-
-def test_the_setting_learns_them_and_changing_it_retrains(site: Any) -> None:
-    shared_site(site)
-    assert profile_finished(site.engine, 0.0, lambda: 1e9) == 3
-    without = learned(site)
-    assert rebuild_if_outdated(site.engine, ForecastConfig()) is False
-    assert profile_finished(site.engine, 0.0, lambda: 1e9, config=LEARNS) == 0
-    assert n_of(site)["silent", "bandwidth"] == 2
-    assert not any(row.shown_only for row in site.profile(2).values())
-    assert rebuild_if_outdated(site.engine, LEARNS) is False
-    rows = learned(site)
-    rebuild(site.engine, LEARNS)
-    assert learned(site) == rows
-    assert rebuild_if_outdated(site.engine, ForecastConfig()) is True
-    assert learned(site) == without

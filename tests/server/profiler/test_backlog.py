@@ -118,7 +118,7 @@ def test_whoever_learns_or_is_killed_the_model_is_that_of_the_stored_rows(site: 
     """Two processes take turns at one backlog, each with what it holds in memory; some are killed, some get reports."""
     rng = random.Random(seed)
     planned = plan(seed, 200, failing=True)
-    reader = AnswerReader(site.engine, ForecastConfig())
+    reader = AnswerReader(ForecastConfig())
     depth = 0
 
     def between_rounds() -> float:

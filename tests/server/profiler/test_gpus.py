@@ -15,7 +15,7 @@ from tests import make
 from jobsight_server.measurements.prometheus import MetricSeries
 from jobsight_server.profiler.gpus import gpus_of
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.storage.gpu_columns import GpuColumns, pack_gpus
+from jobsight_server.storage.readings.gpu_columns import GpuColumns, pack_gpus
 from jobsight_server.storage.schema import gpu_samples, jobs
 
 START, LIFE_S = 1_700_000_000.0, 3600.0

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from tests.make import not_none
 
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.request import ForecastConfig
+from jobsight_server.forecasts.request import ForecastConfig, forecast_config
+from jobsight_server.profiler.exactness import Missing
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.runs import Boundaries
 from jobsight_server.profiler.sampled import StoredRow, cgroup_cpu, has_cgroup, job_cgroup, read_job_memory
-from jobsight_server.profiler.values import Missing
 from jobsight_server.queries.job_detail import job_detail
+from jobsight_server.settings.declared import AccountingSource, Settings
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
 
 GB = 10**9
@@ -67,7 +68,7 @@ def test_a_cgroup_named_by_a_sluid_is_that_of_its_job(site: Any) -> None:
 
 def test_jobs_that_share_a_node_are_each_measured(site: Any) -> None:
     node_id, first, second = shared(site)
-    site.job_samples(node_id, "1.s", used_by(range(1005, 1200, 10), 2 * GB, 3.5), 21 * GB)
+    site.job_samples(node_id, "1.s", used_by(range(1005, 1200, 10), 2 * GB, 3.5), 13 * GB)
     site.job_samples(node_id, "2.s", used_by(range(1005, 1200, 10), GB, 0.4), None)
     finish(site)
     for run, base, rate in ((first, 2 * GB, 3.5), (second, GB, 0.4)):
@@ -82,12 +83,12 @@ def test_jobs_that_share_a_node_are_each_measured(site: Any) -> None:
         assert found["cpu"].value == pytest.approx(rate / 4, rel=0.001)
         assert found["bandwidth"].attribution == "apportioned"
         assert found["bandwidth"].shown_only
-    assert site.profile(first)["memory"].charged_peak == 21 * GB / 4
+    assert site.profile(first)["memory"].charged_peak == 13 * GB / 4
     assert site.profile(second)["memory"].charged_peak is None
     with site.engine.connect() as connection:
-        job = job_detail(connection, AnswerReader(site.engine, ForecastConfig()), "alpha", "1.s", 5000.0)
+        job = job_detail(connection, AnswerReader(ForecastConfig()), "alpha", "1.s", 5000.0)
     (run_detail,) = not_none(job).runs
-    assert (run_detail.memory_cache, run_detail.memory_charged_peak) == (10 * GB / 4, 21 * GB / 4)
+    assert (run_detail.memory_cache, run_detail.memory_charged_peak) == (10 * GB / 4, 13 * GB / 4)
 
 
 @pytest.mark.storage
@@ -100,7 +101,14 @@ def test_the_larger_of_cgroup_and_log_counts(site: Any) -> None:
     with_cache = site.run("5.s", 1000.0, 1200.0, {"n1": 4}, used_memory_bytes=9 * GB, memory_with_cache=True)
     seen_by_the_kernel = site.run("6.s", 1000.0, 1200.0, {"n1": 4}, used_memory_bytes=GB // 2, memory_incomplete=True)
     not_read = site.run("7.s", 1000.0, 1200.0, {"n1": 4}, used_memory_bytes=GB // 2)
-    for job, peak in (("1.s", None), ("2.s", None), ("3.s", None), ("5.s", None), ("6.s", 7 * GB), ("7.s", 13 * GB)):
+    for job, peak in (
+        ("1.s", None),
+        ("2.s", None),
+        ("3.s", None),
+        ("5.s", None),
+        ("6.s", 6960000000),
+        ("7.s", 13 * GB),
+    ):
         site.job_samples(node_id, job, used_by(range(1005, 1200, 10), GB, 2.0), *([] if peak is None else [peak]))
     finish(site)
 
@@ -120,7 +128,61 @@ def test_the_larger_of_cgroup_and_log_counts(site: Any) -> None:
     assert memory(without_readings) == ("accounting", GB / 8, True, True)
 
 
+@pytest.mark.parametrize(("clusters", "quantity"), [((), "with_cache"), (("alpha",), "resident")])
+def test_a_site_says_that_its_logs_have_no_page_cache(
+    sqlite_site: Any, clusters: tuple[str, ...], quantity: str
+) -> None:
+    logs = [AccountingSource(cluster=name, sacct=("sacct",), page_cache=False) for name in clusters]
+    run = sqlite_site.run("1", 1000.0, 1200.0, {"n1": 4}, used_memory_bytes=9 * GB, memory_with_cache=True)
+    config = forecast_config(Settings(accounting=tuple(logs)))
+    profile_finished(sqlite_site.engine, 0.0, lambda: 5000.0, config=config)
+    found = sqlite_site.profile(run)["memory"]
+    assert (found.value, found.quantity, found.lower_bound) == (9 * GB / 4, quantity, False)
+
+
 @pytest.mark.storage
+@pytest.mark.parametrize(("unknown_s", "expected"), [(5, (40.2, False)), (60, (28.0, True))])
+def test_a_log_that_lacks_killed_processes_does_not_hide_what_the_kernel_counted(
+    site: Any, unknown_s: int, expected: tuple[float, bool]
+) -> None:
+    """No parent waits for them, so the log counts none of their time; the kernel did until the last reading."""
+    node_id = site.node("n1", node_rows(end=1300.0 if unknown_s < 20 else 1140.0))
+    run = site.run("1", 1000.0, 1200.0, {"n1": 4}, used_cpu_s=0.001, failure="time")
+    site.job_samples(node_id, "1", used_by(range(1005, 1201 - unknown_s, 5), GB, 0.2))
+    finish(site)
+    found = site.profile(run)["cpu"]
+    assert (found.value * 200 * 4, found.lower_bound) == (pytest.approx(expected[0], rel=0.02), expected[1])
+
+
+@pytest.mark.parametrize(("cache", "is_marked"), [([0, 3 * GB, 0], True), ([0, GB, 3 * GB], False)])
+def test_page_cache_explains_a_peak_only_where_it_was_read_with_the_memory(
+    site: Any, cache: list[int], is_marked: bool
+) -> None:
+    """5 GB were charged at once: 2 of memory and 3 of cache, or more memory between two readings."""
+    node_id = site.node("n1", node_rows())
+    run = site.run("1", 1000.0, 1200.0, {"n1": 4})
+    used = [GB, GB, 2 * GB]
+    times = np.array_split(np.arange(1005.0, 1200.0, 5.0), 3)
+    rows = [
+        (t, t - 1000, one, other) for part, one, other in zip(times, used, cache, strict=True) for t in part.tolist()
+    ]
+    site.job_samples(node_id, "1", rows, 5 * GB)
+    finish(site)
+    found = site.profile(run)["memory"]
+    assert (found.value * 4, found.lower_bound) == (2 * GB, is_marked)
+
+
+@pytest.mark.parametrize("added_s", [None, 0.5])
+def test_a_reading_that_another_jobs_hook_adds_does_not_hide_growth(site: Any, added_s: float | None) -> None:
+    node_id = site.node("n1", node_rows())
+    run = site.run("1", 1000.0, 1200.0, {"n1": 4})
+    times = [*np.arange(1005.0, 1200.0, 10.0).tolist(), *([] if added_s is None else [1195.0 + added_s])]
+    site.job_samples(node_id, "1", [(t, t - 1000, GB if t < 1190 else 2 * GB, 0) for t in times])
+    finish(site)
+    found = site.profile(run)["memory"]
+    assert (found.value * 4, found.lower_bound, "growing" in found.reason) == (2 * GB, True, True)
+
+
 def test_values_are_per_processor_that_was_asked_for(site: Any) -> None:
     site.node("n1", node_rows())
     logged = {"used_memory_bytes": 8 * GB, "used_cpu_s": 400.0}

@@ -16,13 +16,12 @@ from sqlalchemy import event, update
 from tests import make
 from tests.make import not_none
 
-from jobsight_server.forecasts import ForecastConfig
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import AgentReport, Batch, Submission
 from jobsight_server.profiler.run import profile_finished, profile_late
-from jobsight_server.storage.schema import jobs, late_batches, model_state, pending_forecasts, profiles, series
-from jobsight_server.storage.sent import BatchInterface
+from jobsight_server.storage.readings.sent import BatchInterface
+from jobsight_server.storage.schema import jobs, late_batches, profiles
 
 MIB = 2**20
 GRACE = 600.0
@@ -34,14 +33,6 @@ def rows(since: int, until: int, rate: int = 1000) -> list[Any]:
         (float(t), rate * t, 0, 2.0 * t, (800 if 60 < t < 1200 else 500) * MIB, 0.0)
         for t in range(since, until + 1, 60)
     ]
-
-
-def model(site: Any) -> list[Any]:
-    return [site.dump(table) for table in (series, model_state, pending_forecasts)]
-
-
-def counts(site: Any) -> dict[tuple[str, str], int]:
-    return {(row[1], row[2]): row[3] for row in site.dump(series)}
 
 
 def go(site: Any, now: float, **more: Any) -> tuple[int, int]:
@@ -77,13 +68,18 @@ def test_samples_that_arrive_late_give_the_values_and_are_learned_once(site: Any
     assert {row.reason for row in found.values()} == {None}
     assert found["runtime"] == first["runtime"]
     assert found["bandwidth"].learn_seq > max(row.learn_seq for row in first.values())
-    assert counts(site) == {("u1", "runtime"): 2, ("u1", "bandwidth"): 1, ("u1", "memory"): 2, ("u1", "cpu"): 1}
-    learned, stored = model(site), site.dump(profiles)
+    assert site.learned_counts() == {
+        ("u1", "runtime"): 2,
+        ("u1", "bandwidth"): 1,
+        ("u1", "memory"): 2,
+        ("u1", "cpu"): 1,
+    }
+    learned, stored = site.model(), site.dump(profiles)
     for now in (3200.0, 3700.0, 5000.0):
         assert go(site, now) == (0, 0)
-    assert (model(site), site.dump(profiles)) == (learned, stored)
+    assert (site.model(), site.dump(profiles)) == (learned, stored)
     rebuild(site.engine)
-    assert (model(site), site.dump(profiles)) == (learned, stored)
+    assert (site.model(), site.dump(profiles)) == (learned, stored)
     counted = make.counts(site.engine)
     assert {label: n for (name, label), n in counted.items() if name == "profiles_late"} == {
         "bandwidth": 1,
@@ -227,38 +223,37 @@ def test_over_random_histories_learning_again_gives_the_same_rows(site: Any, see
         profile_finished(site.engine, GRACE, lambda now=now: float(now), limit)
         late_values += profile_late(site.engine, GRACE, lambda now=now: now + 40.0, limit)
         if now == 15_000:
-            learned = model(site)
+            learned = site.model()
             rebuild(site.engine)
-            assert model(site) == learned
+            assert site.model() == learned
     assert late_values > 20
     assert len({row[2] for row in site.dump(profiles)}) > 120  # learn_seq: some runs have more than one
-    learned, stored = model(site), site.dump(profiles)
+    learned, stored = site.model(), site.dump(profiles)
     rebuild(site.engine)
-    assert model(site) == learned
+    assert site.model() == learned
     assert site.dump(profiles) == stored
 
 
 CHILD = """
 import sys
-from jobsight_server.forecasts import ForecastConfig
 from jobsight_server.profiler.run import profile_late
 from jobsight_server.storage.engine import open_engine
 engine = open_engine(sys.argv[1])
 print("go", flush=True)
-profile_late(engine, 600.0, lambda: 3100.0, limit=1, config=ForecastConfig(learn_apportioned=True))
+profile_late(engine, 600.0, lambda: 3100.0, limit=1)
 """
 
 
 @pytest.mark.exhaustive
 def test_a_kill_at_any_point_learns_nothing_twice(sqlite_site: Any, tmp_path: Path) -> None:
     site = sqlite_site
-    node = site.node("n1", rows(-60, 0))
     count = 60
+    nodes = [site.node(f"n{i}", rows(-60, 0)) for i in range(count)]
     for i in range(count):
-        site.run(f"{i}.s", 60 + i, 1000 + i, {"n1": 1}, user=f"u{i % 3}", submitted=0.0)
-    method = ForecastConfig(learn_apportioned=True)
-    assert profile_finished(site.engine, 0.0, lambda: 1e9, config=method) == count
-    site.arrive(node, 2, rows(60, 1500), received_at=3000.0)
+        site.run(f"{i}.s", 60 + i, 1000 + i, {f"n{i}": 1}, user=f"u{i % 3}", submitted=0.0)
+    assert profile_finished(site.engine, 0.0, lambda: 1e9) == count
+    for node in nodes:
+        site.arrive(node, 2, rows(60, 1500), received_at=3000.0)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     killed = 0
     for delay_s in (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.0):
@@ -269,14 +264,14 @@ def test_a_kill_at_any_point_learns_nothing_twice(sqlite_site: Any, tmp_path: Pa
             child.send_signal(signal.SIGKILL)
             killed += child.wait() == -signal.SIGKILL
         filled = [row for row in site.dump(profiles) if row[1] == "memory" and row[3] is not None]
-        assert sum(n for (_, metric), n in counts(site).items() if metric == "memory") == len(filled)
+        assert sum(n for (_, metric), n in site.learned_counts().items() if metric == "memory") == len(filled)
     assert killed > 0
-    profile_late(site.engine, GRACE, lambda: 3100.0, config=method)
-    assert counts(site) == {
+    profile_late(site.engine, GRACE, lambda: 3100.0)
+    assert site.learned_counts() == {
         (user, metric): count // 3
         for user in ("u0", "u1", "u2")
         for metric in ("runtime", "bandwidth", "memory", "cpu")
     }
-    learned = model(site)
-    rebuild(site.engine, method)
-    assert model(site) == learned
+    learned = site.model()
+    rebuild(site.engine)
+    assert site.model() == learned

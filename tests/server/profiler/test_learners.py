@@ -14,11 +14,12 @@ from typing import Any
 
 import pytest
 from tests.make import not_none
+from tests.processes import is_running
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.forecasts.learners import BY_COST, dealt, usable_cores
+from jobsight_server.ground.errors import UserError
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import (
     jobs,
     learned_until,
@@ -62,7 +63,7 @@ def test_more_processes_give_the_same_rows(site: Any, plan: Any, processes: int)
         found.append({table.name: site.dump(table) for table in LEARNED})
     assert found[0] == found[1]
     metrics = {row[2] for row in found[0]["model_state"]}
-    assert metrics >= {"memory", "cpu", "runtime", "*memory", "*runtime"}
+    assert metrics >= {"memory", "cpu", "runtime", "runs of memory", "runs of runtime"}
     assert multiprocessing.active_children() == []
 
 
@@ -115,14 +116,6 @@ def test_its_processes_end_with_it(sent: signal.Signals) -> None:
     while any(is_running(pid) for pid in children):
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0]
-    except OSError:
-        return False
-    return state != "Z"
 
 
 def test_cores_are_those_of_the_affinity_and_the_control_group(tmp_path: Path) -> None:

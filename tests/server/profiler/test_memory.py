@@ -21,8 +21,10 @@ from jobsight_server.profiler.memory import (
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.runs import Readings, to_readings
 from jobsight_server.profiler.usage import JobInterval, Missing
-from jobsight_server.storage.sample_columns import SampleColumns
+from jobsight_server.storage.readings.sample_columns import SampleColumns
 from jobsight_server.storage.schema import series
+
+from .conftest import reason
 
 GIB = 2**30
 MIB = 2**20
@@ -40,11 +42,6 @@ def held(found: NodeMemory | Missing) -> NodeMemory:
 
 def use(*nodes: NodeMemory | Missing) -> MemoryUse:
     return together([held(node) for node in nodes])
-
-
-def reason(found: object) -> str:
-    assert isinstance(found, Missing)
-    return Missing(found.kind, "n1").reason
 
 
 def test_one_node_has_its_highest_reading_and_the_time_average_less_the_idle_level() -> None:

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from sqlalchemy import update
 from tests import make
-from tests.make import not_none
 
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.reserve import Basis
-from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest
 from jobsight_server.forecasts.reader import StateKey, state_of, stored_states
 from jobsight_server.forecasts.request import job_question
-from jobsight_server.forecasts.rounds import rebuild, rebuild_if_outdated
+from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.schema import jobs, pending_at_start, pending_forecasts, profiles
 
@@ -66,24 +63,6 @@ def test_pending_forecasts_of_runs_that_never_end_go(site: Any) -> None:
     assert {row[0] for row in site.dump(pending_forecasts)} == {1}
     make.execute(site.engine, "DELETE FROM jobs WHERE id = 1")
     assert site.dump(pending_forecasts) == []
-
-
-def test_another_objective_retrains_by_itself(site: Any, plan: Any) -> None:
-    for job in plan(6, 40):
-        site.run(**job)
-    profile_finished(site.engine, 0.0, lambda: 1e9)
-    default = site.model()
-    assert rebuild_if_outdated(site.engine, ForecastConfig()) is False
-    per_job = ForecastConfig(objective="waste")
-    assert rebuild_if_outdated(site.engine, per_job) is True
-    assert rebuild_if_outdated(site.engine, per_job) is False
-    with site.engine.connect() as connection:
-        request = ForecastRequest("alpha", job_question("a", queue="q"), "runtime")
-        (answer,) = AnswerReader(site.engine, per_job).answers(connection, [request])
-    assert answer.bound_basis in get_args(Basis)
-    assert 0.0 <= not_none(answer.observed_coverage) <= 1.0
-    assert rebuild_if_outdated(site.engine, ForecastConfig()) is True
-    assert site.model() == default
 
 
 @pytest.mark.storage

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
@@ -14,14 +13,14 @@ from tests.make import not_none
 from tests.server.profiler.monitoring import History, Point, prometheus, victoria_metrics
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
+from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.site_monitoring import SiteMonitoring
 from jobsight_server.queries.applications import applications
 from jobsight_server.queries.job_detail import job_detail, run_efficiencies
-from jobsight_server.queries.savings import Asking, Days
-from jobsight_server.queries.waste import WasteRequest, waste
+from jobsight_server.savings.savings import Asking, Days
+from jobsight_server.savings.waste import WasteRequest, waste
 from jobsight_server.settings.measurements import MeasurementSource
-from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.web.efficiency_text import efficiency_text
 
 GIB, HOUR_S = 2**30, 3600.0
@@ -221,8 +220,8 @@ def test_gpus_that_are_held_idle_are_shown_with_the_job_its_user_and_waste(sqlit
     found = measured(sqlite_site, run, url=url, presets=("jobstats",), labels={"cluster": "alpha"})["gpu_utilisation"]
     assert (found.value, found.mean) == (near(1.0), pytest.approx(0.1, rel=0.1))
     days, hours = Days(int(START // DAY_S), int(END // DAY_S)), 4 * LIFE_S / HOUR_S
-    reader = AnswerReader(sqlite_site.engine, ForecastConfig())
-    with closing(reader), sqlite_site.engine.connect() as connection:
+    reader = AnswerReader(ForecastConfig())
+    with sqlite_site.engine.connect() as connection:
         job = not_none(job_detail(connection, reader, "alpha", "8", END))
         seff = efficiency_text(run_efficiencies(connection, reader, "8"))
         wasted = waste(connection, Asking(connection, reader), WasteRequest(*days))

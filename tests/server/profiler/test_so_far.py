@@ -35,14 +35,14 @@ def used(site: Any) -> dict[int, Any]:
 
 def detail(site: Any, job_id: str, now: float) -> dict[str, Any]:
     with site.engine.connect() as connection:
-        found = job_detail(connection, AnswerReader(site.engine, ForecastConfig()), "alpha", job_id, now)
+        found = job_detail(connection, AnswerReader(ForecastConfig()), "alpha", job_id, now)
     run = to_builtins(not_none(found).runs[0])
     return {**run, "profile": {entry["metric"]: entry for entry in run["profile"]}}
 
 
 def listed(site: Any, now: float) -> dict[str, list[str]]:
     with site.engine.connect() as connection:
-        found = job_list(connection, AnswerReader(site.engine, ForecastConfig()), now)
+        found = job_list(connection, AnswerReader(ForecastConfig()), now)
     return {job.job_id: job.over_bound for job in found.jobs}
 
 

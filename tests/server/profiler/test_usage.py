@@ -13,7 +13,9 @@ from tests.make import not_none
 
 from jobsight_server.profiler.runs import Boundaries, Readings, boundaries, to_readings
 from jobsight_server.profiler.usage import JobInterval, Missing, Rates, cpu, network
-from jobsight_server.storage.sample_columns import SampleColumns
+from jobsight_server.storage.readings.sample_columns import SampleColumns
+
+from .conftest import reason
 
 GIB = 2**30
 
@@ -25,11 +27,6 @@ def readings_of(rows: Sequence[Sequence[Any]]) -> Readings:
 def steady(times: Sequence[float], in_rate: float = 100.0, out_rate: float = 40.0) -> Readings:
     """Readings of a node that moves bytes at constant rates; counters start anywhere, below zero even."""
     return readings_of([(t, int(in_rate * t) - 5000, int(out_rate * t), 2.0 * t, GIB, 7.0) for t in times])
-
-
-def reason(found: object) -> str:
-    assert isinstance(found, Missing)
-    return Missing(found.kind, "n1").reason
 
 
 def rates(found: Rates | Missing) -> Rates:

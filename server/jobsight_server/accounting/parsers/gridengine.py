@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from math import inf
 
 from jobsight_server.accounting.parsers.ge_requests import requests_of
 from jobsight_server.accounting.parsers.quantities import (
@@ -19,6 +20,8 @@ from jobsight_server.accounting.parsers.quantities import (
     LONGEST_INDEXED,
     LONGEST_S,
     LONGEST_TEXT,
+    NUMBER,
+    number,
     text_field,
     texts_of,
 )
@@ -46,7 +49,6 @@ _FURTHER = ("job_class", "qdel_info", "maxrss")
 
 _WHOLE = re.compile(r"[0-9]{1,15}", re.ASCII)
 _SIGNED = re.compile(r"-?[0-9]{1,15}", re.ASCII)
-_NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][-+]?[0-9]{1,3})?", re.ASCII)
 _TEXTS = frozenset({"account", "project", "department", "granted_pe"})
 
 _MILLISECONDS_FROM = 1e11  # such a time in seconds would be in the year 5138
@@ -57,6 +59,7 @@ _KILLED = frozenset({37, 100})  # at a limit, by the qmaster; by a signal
 _SIGNALLED = 128  # added to a signal's number in an exit status
 _NONE = frozenset({"NONE", ""})
 _DEFAULT_ACCOUNT = "sge"
+_AS_RESIDENT, _KIB = 1.05, 1024
 
 
 def parse_line(line: str) -> JobEvent:
@@ -75,7 +78,7 @@ def parse_line(line: str) -> JobEvent:
     fields = _fields_of(parts)
     job_id = _job_id(fields)
     start = _time("start_time", fields)
-    failed = int(_number("failed", fields, INT32 - 1))
+    failed = int(number("failed", fields["failed"], INT32 - 1))
     if start is None or failed in _NOT_STARTED:
         return JobEvent("N", job_id, _time("submission_time", fields) or 0.0)
     run = _run(fields, start, failed)
@@ -113,14 +116,14 @@ def _fields_of(parts: Sequence[str]) -> dict[str, str]:
 
 def _is_middle(parts: Sequence[str]) -> bool:
     for name, text in zip(_MIDDLE, parts, strict=True):
-        form = _SIGNED if name in {"priority", "failed"} else _WHOLE if name == "job_number" else _NUMBER
+        form = _SIGNED if name in {"priority", "failed"} else _WHOLE if name == "job_number" else NUMBER
         if name not in _TEXTS and not form.fullmatch(text):
             return False
     return True
 
 
 def _is_tail(parts: Sequence[str]) -> bool:
-    return all(name == "pe_taskid" or _NUMBER.fullmatch(text) for name, text in zip(_TAIL, parts, strict=True))
+    return all(name == "pe_taskid" or NUMBER.fullmatch(text) for name, text in zip(_TAIL, parts, strict=True))
 
 
 def _job_id(fields: Mapping[str, str]) -> str:
@@ -138,7 +141,7 @@ def _run(fields: Mapping[str, str], start: float, failed: int) -> RunRecord:
         raise AccountingError("end_time is missing")
     if end < start:
         raise AccountingError("end_time is before start_time", f"{fields['start_time']} {fields['end_time']}")
-    slots = int(_number("slots", fields, INT32 - 1))
+    slots = int(number("slots", fields["slots"], INT32 - 1))
     if slots <= 0:
         raise AccountingError("slots is not a number of slots", fields["slots"])
     requests = requests_of(fields["category"])
@@ -149,20 +152,22 @@ def _run(fields: Mapping[str, str], start: float, failed: int) -> RunRecord:
     if max(resident or 0, virtual or 0) > LARGEST_BYTES:
         raise AccountingError("category requests more memory than there is", fields["category"])
     # Only Univa's and Altair's records have the peak of resident memory; 0 was not measured.
-    has_peak = _NUMBER.fullmatch(fields.get("maxrss", ""))
-    used_resident = int(_number("maxrss", fields, LARGEST_BYTES)) or None if has_peak else None
-    used_virtual = int(_number("maxvmem", fields, LARGEST_BYTES)) or None
+    has_peak = NUMBER.fullmatch(fields.get("maxrss", ""))
+    used_resident = int(number("maxrss", fields["maxrss"], LARGEST_BYTES)) or None if has_peak else None
+    used_virtual = int(number("maxvmem", fields["maxvmem"], LARGEST_BYTES)) or None
+    # Some builds write resident memory there: no process has as little address space.
+    if used_virtual is not None and used_virtual <= _AS_RESIDENT * number("ru_maxrss", fields["ru_maxrss"], inf) * _KIB:
+        used_resident, used_virtual = used_resident or used_virtual, None
     exceeded = _reached(used_virtual, limit_bytes) or _reached(used_resident, resident)
-    cpu_s = max(
-        _number("cpu", fields, LONGEST_S), sum(_number(name, fields, LONGEST_S) for name in ("ru_utime", "ru_stime"))
-    )
+    cpu_s, user_s, system_s = (number(name, fields[name], LONGEST_S) for name in ("cpu", "ru_utime", "ru_stime"))
+    cpu_s = max(cpu_s, user_s + system_s)
     user = text_field("owner", fields["owner"], LONGEST_INDEXED)
     if user is None:
         raise AccountingError("owner is missing")
     host = text_field("hostname", fields["hostname"], LONGEST_INDEXED)
-    status = int(_number("exit_status", fields, INT32 - 1))
+    status = int(number("exit_status", fields["exit_status"], INT32 - 1))
     # Grid Engine writes whole seconds or fractions, some releases 0.
-    wallclock_s = _number("ru_wallclock", fields, LONGEST_S) or end - start
+    wallclock_s = number("ru_wallclock", fields["ru_wallclock"], LONGEST_S) or end - start
     return RunRecord(
         user=user,
         start=start,
@@ -175,10 +180,11 @@ def _run(fields: Mapping[str, str], start: float, failed: int) -> RunRecord:
         nodes=() if host is None else ((host, slots if fields["granted_pe"] in _NONE else 0),),
         processors=slots,
         exit_status=status,
+        ended_abnormally=failed != 0 or None,
         requested_walltime_s=requests.walltime_s,
         requested_nodes=None if fields["category"] in _NONE else fields["category"][:LONGEST_TEXT],
         # A job that ended before execd looked has neither.
-        used_cpu_s=cpu_s if cpu_s > 0.0 or used_virtual else None,
+        used_cpu_s=cpu_s if cpu_s > 0.0 or used_virtual or used_resident else None,
         used_walltime_s=wallclock_s,
         failure=_failure(failed, status, exceeded, _reached(wallclock_s, requests.limit_s)),
         **memory_fields(
@@ -214,15 +220,8 @@ def _account(fields: Mapping[str, str]) -> str | None:
 
 def _time(name: str, fields: Mapping[str, str]) -> float | None:
     """Return UTC epoch seconds; None for 0. Univa and Altair write milliseconds."""
-    value = _number(name, fields, LATEST / _PER_MILLISECOND)
+    value = number(name, fields[name], LATEST / _PER_MILLISECOND)
     seconds = round(value * _PER_MILLISECOND, 3) if value >= _MILLISECONDS_FROM else value
     if seconds >= LATEST:
         raise AccountingError(f"{name} is not a time in epoch seconds or milliseconds", fields[name])
     return seconds or None
-
-
-def _number(name: str, fields: Mapping[str, str], largest: float) -> float:
-    value = float(fields[name])
-    if not 0.0 <= value <= largest:
-        raise AccountingError(f"{name} is not between 0 and {largest:.0f}", fields[name])
-    return value

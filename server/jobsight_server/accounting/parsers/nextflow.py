@@ -12,7 +12,6 @@ from dataclasses import replace
 from datetime import datetime
 from math import inf
 
-from jobsight_server.accounting.amounts import memory_bytes
 from jobsight_server.accounting.origin import Origin
 from jobsight_server.accounting.parsers.quantities import (
     LARGEST_BYTES,
@@ -26,8 +25,10 @@ from jobsight_server.accounting.parsers.quantities import (
 )
 from jobsight_server.accounting.parsers.table_columns import header_of, parser_of_rows, processors
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
+from jobsight_server.ground.amounts import memory_bytes
 
 KILLED = 137
+_SAMPLED_S = 30.0  # after 1 and 5 s, sampled every 30
 _NO_EXIT = f"{2**31 - 1}"  # of a task that left no exit status
 _AT_ITS_LIMIT = frozenset({KILLED, 140, 143})  # how batch systems end a task at its time limit
 _ENDED = frozenset({"COMPLETED", "CACHED", "FAILED", "ABORTED"})
@@ -47,20 +48,15 @@ def parser_of(beginning: bytes, origin: Origin) -> Callable[[str], JobEvent]:
     """
     header = header_of(beginning)
     separator = max(_SEPARATORS, key=header.count)
-    _check_columns([name.strip() for name in header.split(separator)])
+    columns = {name.strip() for name in header.split(separator)}
+    for group in (_IDS, ("process", "name"), ("complete", "submit", "start"), ("complete", "duration", "realtime")):
+        if columns.isdisjoint(group):
+            raise AccountingError("a column is missing", " or ".join(group))
 
     def event_of(row: Row) -> JobEvent:
         return _event({name: value for name, value in row.items() if value not in ("", "-")}, origin)
 
     return parser_of_rows(header, lambda line: line.split(separator), event_of)
-
-
-def _check_columns(columns: list[str]) -> None:
-    for group in (_IDS, ("process", "name"), ("complete", "duration")):
-        if not set(group) & set(columns):
-            raise AccountingError("a column is missing", " or ".join(group))
-    if "complete" not in columns and "submit" not in columns:
-        raise AccountingError("a column is missing", "complete or submit")
 
 
 def _event(row: Row, origin: Origin) -> JobEvent:
@@ -75,11 +71,13 @@ def _event(row: Row, origin: Origin) -> JobEvent:
         raise AccountingError("unknown status", status)
     submitted, ended = (read_if_given(row, name, instant) for name in ("submit", "complete"))
     whole_s, run_s = (read_if_given(row, name, duration_s) for name in ("duration", "realtime"))
-    if ended is None and submitted is not None and whole_s is not None:
-        ended = submitted + whole_s
+    start = read_if_given(row, "start", instant)
+    for began, took_s in ((submitted, whole_s), (start, run_s)):
+        if ended is None and began is not None and took_s is not None:
+            ended = began + took_s
     if ended is None or status in _UNDER_WAY:
         return JobEvent("N", task, submitted or 0.0, utc_s=submitted or 0.0)
-    start = read_if_given(row, "start", instant) or (None if run_s is None else ended - run_s)
+    start = start or (None if run_s is None else ended - run_s)
     is_unknown = start is None
     if start is None:  # it began after its submission
         start = submitted or ended - (whole_s or 0.0)
@@ -112,6 +110,7 @@ def _run(row: Row, user: str, start: float, end: float, submitted: float | None,
         requested_memory_bytes=read_if_given(row, "memory", size_bytes) or None,
         used_cpu_s=None if load is None or run_s is None else load * run_s,
         used_memory_bytes=read_if_given(row, "peak_rss", size_bytes) or read_if_given(row, "rss", size_bytes) or None,
+        memory_intervals=(end - start if run_s is None else run_s) / _SAMPLED_S,
         used_walltime_s=end - start if run_s is None and "start" in row else run_s,
         failure=_failure(exit_status, end - start if "start" in row or run_s is not None else 0.0, time_s),
         ended_abnormally=status in ("FAILED", "ABORTED"),

@@ -26,8 +26,16 @@ from jobsight_server.accounting.parsers.quantities import (
     text_field,
     texts_of,
 )
-from jobsight_server.accounting.runs import AccountingError, Amounts, Failure, JobEvent, RunRecord, memory_fields
-from jobsight_server.storage.facts import facts_in
+from jobsight_server.accounting.runs import (
+    NOT_AN_ID,
+    AccountingError,
+    Amounts,
+    Failure,
+    JobEvent,
+    RunRecord,
+    memory_fields,
+)
+from jobsight_server.ground.facts import facts_in
 
 # Kinds that concern runs of the job in their third part.
 JOB_KINDS = frozenset("QSERDA")
@@ -69,7 +77,7 @@ def pbs_event(line: str, fields: Fields, with_usage: str, failure_of: FailureOf)
     if kind not in JOB_KINDS:
         return JobEvent(kind, job_id, local_s)
     if not is_job_id(job_id):
-        raise AccountingError("not a job id", job_id)
+        raise AccountingError(NOT_AN_ID, job_id)
     parent = is_array(job_id)
     of_a_run = kind == "S" or kind in with_usage
     if not of_a_run or parent:

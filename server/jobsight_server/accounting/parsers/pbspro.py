@@ -16,7 +16,7 @@ from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent
 _PAIR = re.compile(r"""([A-Za-z_][^\s="']*)=("[^"]*"|'[^']*'|[^\s"'][^\s]*|)(?:\s+|$)""")
 _VNODE = re.compile(r"([^\s:()+]+)((?::[^\s:()+]+)*)")
 _NO_PROCESSORS = re.compile(r"\*0+(?:\+|$)")
-_NCPUS = re.compile(r":ncpus=([^:]+)")
+_ncpus = re.compile(r":ncpus=([^:]+)").findall
 # JOB_EXEC_KILL_MEM and JOB_EXEC_KILL_WALLTIME.
 _FAILURES: Mapping[int, Failure] = {-27: "memory", -29: "time"}
 _OVER_VIRTUAL = -26
@@ -75,13 +75,8 @@ def _hosts(exec_vnode: str, hosts: Sequence[str]) -> str:
     chunks = [_VNODE.findall(chunk) for chunk in exec_vnode.split(")+(")]
     on = hosts if len(chunks) == len(hosts) else [None] * len(chunks)
     parts = [
-        f"{host or vnode.partition('[')[0]}/0*{_ncpus(resources) or ('0' if host else '1')}"
+        f"{host or vnode.partition('[')[0]}/0*{(*_ncpus(resources), '0' if host else '1')[0]}"
         for host, chunk in zip(on, chunks, strict=True)
         for vnode, resources in chunk
     ]
     return "+".join(parts)
-
-
-def _ncpus(resources: str) -> str:
-    match = _NCPUS.search(resources)
-    return "" if match is None else match[1]

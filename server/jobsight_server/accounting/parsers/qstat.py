@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from jobsight_server.accounting.parsers.pbs import is_array, is_job_id, run_of
-from jobsight_server.accounting.runs import AccountingError, JobEvent, ListedJob
+from jobsight_server.accounting.runs import NOT_AN_ID, AccountingError, JobEvent, ListedJob
 
 TimeOf = Callable[[str, str], float]
 """Reads a time in a scheduler's form, given its name and its text."""
@@ -41,7 +41,7 @@ def listed(job_id: str, attributes: Mapping[str, str], time_of: TimeOf) -> Liste
     state = attributes.get("job_state", "")
     try:
         if not is_job_id(job_id):
-            raise AccountingError("not a job id", job_id)
+            raise AccountingError(NOT_AN_ID, job_id)
         if state not in WAITS or is_array(job_id):
             return ListedJob("" if state in _OVER else job_id)
         run = run_of("Q", _fields(attributes, time_of), lambda *_: None)

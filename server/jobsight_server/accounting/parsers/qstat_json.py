@@ -17,7 +17,6 @@ from jobsight_server.accounting.text import text_of
 
 _NOT_QUOTED = re.compile(r'(?<!\\)(":\s*)([^\s"{\[,}\]][^\s",}\]]*)(?=\s*[,}])')
 _IN_NO_NAME = re.compile("[\x00\ud800-\udfff]")
-_LISTS = ("Resource_List",)
 
 
 def _attributes(output: bytes) -> Iterator[tuple[str, dict[str, str]]]:
@@ -55,7 +54,7 @@ def _flat(of_job: Any) -> dict[str, str]:
     for name, value in of_job.items() if isinstance(of_job, dict) else ():
         if isinstance(value, str):
             found[name] = value
-        elif name in _LISTS and isinstance(value, dict):
+        elif name == "Resource_List" and isinstance(value, dict):
             found |= {f"{name}.{key}": text for key, text in value.items() if isinstance(text, str)}
     return {name: _IN_NO_NAME.sub("?", text) for name, text in found.items()}
 

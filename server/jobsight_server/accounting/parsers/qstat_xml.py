@@ -12,7 +12,6 @@ from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.text import text_of
 
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-_LISTS = ("Resource_List",)
 
 
 def _attributes(output: bytes) -> Iterator[tuple[str, dict[str, str]]]:
@@ -32,7 +31,7 @@ def _attributes(output: bytes) -> Iterator[tuple[str, dict[str, str]]]:
         raise AccountingError("its output is not XML", str(error)) from None
     for job in document.iter("Job"):
         found = {part.tag: part.text or "" for part in job if not len(part)}
-        found |= {f"{name}.{part.tag}": part.text or "" for name in _LISTS for part in job.findall(f"{name}/*")}
+        found |= {f"Resource_List.{part.tag}": part.text or "" for part in job.findall("Resource_List/*")}
         yield found.get("Job_Id", ""), found
 
 

@@ -21,6 +21,7 @@ LONGEST_TEXT = 4096
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 """Characters that no record contains."""
 
+NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][-+]?[0-9]{1,3})?", re.ASCII)
 _UNLIMITED = {"unlimited", "infinity", "infinite"}
 _WHOLE = re.compile(r"[0-9]{1,11}", re.ASCII)
 _SIGNED = re.compile(r"-?[0-9]{1,11}", re.ASCII)
@@ -34,6 +35,15 @@ _SECONDS = re.compile(r"[0-9]{1,11}(?:\.[0-9]{1,9})?", re.ASCII)
 _SIZE = re.compile(r"([0-9]{1,18})([kmgtp]?)([bw]?)", re.ASCII)
 _POWERS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 _WORD_BYTES = 8
+
+
+def number(key: str, text: str, largest: float, unit: float = 1.0) -> float:
+    """Return a decimal number times ``unit``, between 0 and ``largest``."""
+    if not NUMBER.fullmatch(text):
+        raise AccountingError(f"{key} is not a number", text)
+    if not 0.0 <= (found := float(text) * unit) <= largest:
+        raise AccountingError(f"{key} is negative or impossibly large", text)
+    return found
 
 
 def epoch(key: str, text: str) -> float:

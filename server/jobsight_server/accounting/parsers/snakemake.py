@@ -11,18 +11,25 @@ import ast
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
-from math import inf, isfinite
+from math import inf
 from typing import Any, TypeVar
 
-from jobsight_server.accounting.amounts import span_s
 from jobsight_server.accounting.origin import Origin
-from jobsight_server.accounting.parsers.quantities import LARGEST_BYTES, LONGEST_INDEXED, LONGEST_S, LONGEST_TEXT
+from jobsight_server.accounting.parsers.quantities import (
+    LARGEST_BYTES,
+    LONGEST_INDEXED,
+    LONGEST_S,
+    LONGEST_TEXT,
+    number,
+)
 from jobsight_server.accounting.parsers.table_columns import header_of, is_json, json_object, parser_of_rows
 from jobsight_server.accounting.runs import AccountingError, JobEvent, RunRecord
-from jobsight_server.storage.facts import found_facts
+from jobsight_server.ground.amounts import span_s
+from jobsight_server.ground.facts import found_facts
 
 _FIRST = "s\th:m:s\tmax_rss"
 _MIB, _MB = 2**20, 10**6
+_SAMPLED_S = 60.0  # sampled at 30 s, and then at 60
 _MISSING = ("", "-", "NA", "<TBD>")
 _NOT_A_RULE = re.compile(r"\.?benchmarks?", re.IGNORECASE)
 _EXTENSIONS = re.compile(r"(\.(gz|txt|tsv|csv|jsonl|bench|benchmarks?))+$", re.IGNORECASE)
@@ -84,6 +91,7 @@ def _event(row: Mapping[str, Any], origin: Origin) -> JobEvent:
         requested_memory_bytes=int(memory_mb * _MB) if memory_mb else None,
         used_cpu_s=optional(lambda: _number(row, "cpu_time", LONGEST_S)),
         used_memory_bytes=None if memory is None else round(memory * _MIB) or None,
+        memory_intervals=run_s / _SAMPLED_S,
         used_walltime_s=run_s,
         facts=facts.text,
         dropped_facts=len(unreadable),
@@ -104,13 +112,7 @@ def _number(row: Mapping[str, Any], column: str, largest: float) -> float | None
     value = row.get(column)
     if value is None or value in _MISSING:
         return None
-    try:
-        found = float(value)
-    except (TypeError, ValueError):
-        raise AccountingError(f"{column} is not a number", str(value)) from None
-    if isinstance(value, bool) or not isfinite(found) or not 0.0 <= found <= largest:
-        raise AccountingError(f"{column} is negative or impossibly large", str(value))
-    return found
+    return number(column, str(value), largest)
 
 
 def _threads(row: Mapping[str, Any]) -> int | None:

@@ -38,7 +38,7 @@ from jobsight_server.accounting.parsers.table_columns import (
     seconds_of_epoch,
 )
 from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord
-from jobsight_server.storage.facts import FoundFacts, found_facts
+from jobsight_server.ground.facts import FoundFacts, found_facts
 
 _KINDS = {"ended": "E", "requeued": "R", "running": "S"}
 _WAITS = ("queued", "waiting")

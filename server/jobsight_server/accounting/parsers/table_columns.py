@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import datetime
-from math import isfinite
 from typing import Any
 
 import msgspec
 
 from jobsight_server.accounting.parsers.pbs import plausible_places
-from jobsight_server.accounting.parsers.quantities import INT32, LATEST
+from jobsight_server.accounting.parsers.quantities import INT32, LATEST, number
 from jobsight_server.accounting.runs import AccountingError, JobEvent
 from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
 
@@ -36,7 +35,6 @@ FACT = "fact_"
 """Prefix of columns of facts; the rest is the name of the fact."""
 
 _EARLIEST_MS = 2.0**33 / 1000.0  # seconds taken as milliseconds are before this
-_NUMBER = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,20})?(?:[eE][-+]?[0-9]{1,3})?", re.ASCII)
 _PLACE = re.compile(r"([^\s:]{1,255})(?::([0-9]{1,7}))?", re.ASCII)
 
 
@@ -97,13 +95,7 @@ def amount(column: str, text: str, largest: float) -> float:
     >>> amount("used_memory_mib", "1.5", 1e12), amount("requested_walltime_h", "2", 1e9)
     (1572864.0, 7200.0)
     """
-    factor = _UNITS[column][1]
-    if not _NUMBER.fullmatch(text) or factor is None:
-        raise AccountingError(f"{column} is not a number", text)
-    value = float(text) * factor
-    if not isfinite(value) or not 0.0 <= value <= largest:
-        raise AccountingError(f"{column} is negative or impossibly large", text)
-    return value
+    return number(column, text, largest, _UNITS[column][1] or 1.0)
 
 
 def processors(column: str, text: str) -> int:

@@ -58,6 +58,31 @@ def newest() -> Release:
     return Release()
 
 
+TEXT_JOB = {
+    "JobIDRaw": "7", "JobID": "7", "User": "ann", "State": "COMPLETED", "ExitCode": "0:0", "Submit": f"{NOON - 60}",
+    "Eligible": f"{NOON - 60}", "Start": f"{NOON}", "End": f"{NOON + 100}", "Suspended": "00:00:00",
+    "TimelimitRaw": "5", "ReqMem": "1200M", "ReqTRES": "cpu=4,mem=1200M,node=2", "AllocTRES": "cpu=4,mem=1200M,node=2",
+    "NodeList": "n[1-2]", "TotalCPU": "00:50.123", "SubmitLine": "sbatch job.sh", "TRESUsageInTot": "",
+    "TRESUsageInMin": "", "SLUID": "s5K1KKYAYG5D00", "NTasks": "",
+}  # fmt: skip
+
+
+def text_of_sacct(*jobs: dict[str, str]) -> bytes:
+    """Return a header and a row for each job, which is ``TEXT_JOB`` with these columns.
+
+    ``memory``: that of its batch step, which has a row then.
+    """
+    rows = ["\x1f".join(TEXT_JOB)]
+    for job in jobs:
+        memory = job.pop("memory", "")
+        whole = {**TEXT_JOB, **job}
+        rows.append("\x1f".join(whole.values()))
+        if memory:
+            used = {"JobIDRaw": f"{whole['JobIDRaw']}.batch", "TRESUsageInTot": f"mem={memory}", "ReqTRES": ""}
+            rows.append("\x1f".join({**whole, **used, "NTasks": "1"}.values()))
+    return "\n".join([*rows, ""]).encode()
+
+
 Found = list[JobEvent | str]
 
 

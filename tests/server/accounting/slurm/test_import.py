@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 from sqlalchemy import Engine
 from tests.make import output_of
 from tests.server.accounting.conftest import counted, rejects, rows, through_power_cuts
+from tests.traces import trace
 
 from jobsight_server.accounting.log_reader import LogReader
 from jobsight_server.accounting.read_logs import ImportReport, follow_once, import_files
@@ -19,8 +19,7 @@ from jobsight_server.settings.declared import AccountingSource
 
 from .test_text import FILETXT, row, text
 
-SAMPLES = Path(os.environ.get("JOBSIGHT_TRACES", "../shared/traces")).parent / "accounting" / "slurm"
-needs_samples = pytest.mark.skipif(not SAMPLES.exists(), reason=f"no samples of Slurm in {SAMPLES}")
+SAMPLES = "../accounting/slurm"
 
 
 def take_in(engine: Engine, *files: Path) -> ImportReport:
@@ -109,9 +108,8 @@ def test_a_growing_jobcomp_file(sqlite_engine: Engine, tmp_path: Path, newest: A
 
 
 @pytest.mark.storage
-@needs_samples
 def test_every_record_of_the_samples(engine: Engine) -> None:
-    report = take_in(engine, SAMPLES / "sacct.json.gz")
+    report = take_in(engine, trace(f"{SAMPLES}/sacct.json.gz"))
     assert report.figures.rejected == {}
     # Two never ran: one was cancelled, one could not.
     assert (dict(report.figures.records), report.new_runs) == ({"D": 2, "E": 27}, 27)
@@ -121,16 +119,15 @@ def test_every_record_of_the_samples(engine: Engine) -> None:
     assert (memory["24"], memory["27"]) == (None, None)  # too short to be measured
     failures = {row[0]: row[1] for row in rows(engine, "job_id", "failure") if row[1]}
     assert failures == {"11": "time"}
-    text = take_in(engine, SAMPLES / "sacct-P-ALL.txt.gz")
+    text = take_in(engine, trace(f"{SAMPLES}/sacct-P-ALL.txt.gz"))
     # The one whose name and comment hold the delimiter, and its step.
     assert (dict(text.figures.records), text.figures.rejected.total(), text.new_runs) == ({"D": 2, "E": 26}, 2, 0)
 
 
 @pytest.mark.storage
-@needs_samples
 def test_a_requeue_and_a_node_failure_of_the_samples(engine: Engine) -> None:
     for _ in range(2):
-        take_in(engine, SAMPLES / "sacct-requeue-nodefail.json.gz")
+        take_in(engine, trace(f"{SAMPLES}/sacct-requeue-nodefail.json.gz"))
         assert rows(engine, "job_id", "state", "used_walltime_s", "suspended_s") == [
             ("1", "requeued", 0.0, None),
             ("1", "ended", 6.0, None),

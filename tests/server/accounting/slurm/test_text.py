@@ -53,26 +53,68 @@ def test_the_columns_that_the_documents_name_say_what_json_says(events: Read, ne
     step["TotalCPU"] = "00:00:00"
     rows = row("7", AdminComment=comment, TotalCPU=""), row("7.batch", **batch), row("7.0", **step)
     assert events(text(*rows, columns=named)) == [expected]
-    assert expected.run.memory_incomplete is False
+    assert (expected.run.memory_incomplete, expected.run.memory_intervals) == (False, 50 / 30)
     assert expected.run.asked_memory_bytes == 8000 * MIB
 
 
 @pytest.mark.parametrize(
-    ("batch_s", "step_s", "incomplete"), [(30, None, True), (31, None, False), (100, 30, True), (100, 31, False)]
+    ("batch_s", "step_s", "expected"), [(30, None, 1.0), (45, None, 1.5), (90, 30, 1.0), (90, 120, 3.0)]
 )
-def test_memory_of_a_step_within_one_interval_of_samples_is_a_lower_bound(
-    events: Read, batch_s: int, step_s: int | None, incomplete: bool
+def test_the_shortest_step_is_in_intervals_between_samples(
+    events: Read, batch_s: int, step_s: int | None, expected: float
 ) -> None:
     memory = {"TRESUsageInTot": "mem=10240K", "TRESUsageInMin": "mem=10240K", "NTasks": "1"}
     ends = {"7.batch": batch_s} if step_s is None else {"7.batch": batch_s, "7.0": step_s}
     rows = [row(step, End=str(NOON + end_s), **memory) for step, end_s in ends.items()]
-    assert run_of(events, row("7"), *rows, columns=HEADER).memory_incomplete is incomplete
+    assert run_of(events, row("7"), *rows, columns=HEADER).memory_intervals == expected
 
 
 def test_a_rounded_number_of_nodes_costs_no_record_whose_resources_are_known(events: Read) -> None:
     """sacct writes 1,024 nodes as 1K by default."""
     found = run_of(events, row("7", NNodes="1K", AllocTRES="cpu=4096,mem=1T,node=1024"), columns=HEADER)
     assert found.requested_nodes == "1024"
+
+
+@pytest.mark.parametrize(
+    ("submitted", "asked_mib", "word"),
+    [
+        ("sbatch --mem=2G --mem-update=20@10 job.sh", 2 * 2 * 1024, "mem"),
+        ("sbatch --mem-update 20@10 --mem-per-cpu 500 job.sh", 4 * 500, "mem-per-cpu"),
+        ("sbatch --mem=300 --mem-update=20@10 job.sh", None, "mem"),  # not reduced
+        ("sbatch --mem=2G job.sh", None, "mem"),  # changed while it waited
+        ("26.05: sbatch --mem=2G job.sh", 2 * 2 * 1024, "mem"),  # by scontrol, perhaps while it ran
+        ("26.05: sbatch --mem=200 job.sh", None, "mem"),  # raised while it waited
+        ("sbatch --mem-update=20@10 job.sh", None, None),  # asked for in the script
+        ("sbatch --mem=0 --mem-update=20@10 job.sh", None, "mem"),
+    ],
+)
+def test_memory_that_slurm_reduced_is_not_the_users_request(
+    events: Read, submitted: str, asked_mib: int | None, word: str | None
+) -> None:
+    of_release = {"SLUID": "s5K1KKYAYG5D00"} if submitted.startswith("26.05: ") else {}
+    job = row("7", ReqTRES="cpu=4,mem=600M,node=2", SubmitLine=submitted.removeprefix("26.05: "), **of_release)
+    found = run_of(events, job, columns=[*HEADER, "SubmitLine", *of_release])
+    asked = None if asked_mib is None else asked_mib * 2**20
+    assert (found.asked_memory_bytes, found.requested_memory_bytes, found.memory_word) == (asked, 600 * 2**20, word)
+
+
+@pytest.mark.parametrize(
+    ("memory", "counts", "word"),
+    [
+        ("600M", {"NumCPUs": "4", "NumNodes": "2-2"}, "mem"),
+        ("300M", {"NumCPUs": "4-4", "NumNodes": "2"}, "mem-per-cpu"),
+        ("600M", {"NumCPUs": "2", "NumNodes": "2"}, None),
+        ("500M", {"NumCPUs": "4", "NumNodes": "2"}, None),
+    ],
+)
+def test_the_option_by_which_a_waiting_job_asked_for_memory(
+    memory: str, counts: dict[str, str], word: str | None
+) -> None:
+    listed = dict.fromkeys(WIDTHS, "") | {"JobID": "7", "State": "PENDING", "UserName": "ann", **counts}
+    waits = {"SubmitTime": f"{NOON - 60}", "MinMemory": memory, "tres-alloc": "cpu=4,mem=1200M,node=2"}
+    event = event_of([sacct_row(listed | waits)])
+    assert event.run is not None
+    assert (event.run.memory_word, event.run.requested_memory_bytes) == (word, 1200 * 2**20)
 
 
 @pytest.fixture

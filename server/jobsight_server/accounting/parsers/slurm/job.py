@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 
-from jobsight_server.accounting.amounts import MIB
 from jobsight_server.accounting.parsers.quantities import (
     LARGEST_BYTES,
     LONGEST_INDEXED,
@@ -36,11 +35,14 @@ from jobsight_server.accounting.parsers.slurm.steps import (
     exit_code,
     gpus_of,
     incomplete,
+    intervals,
     most_at_once,
     step_of,
 )
-from jobsight_server.accounting.runs import AccountingError, Failure, JobEvent, RunRecord, UnsettledError
-from jobsight_server.storage.facts import facts_in, readable_name
+from jobsight_server.accounting.runs import NOT_AN_ID, AccountingError, Failure, JobEvent, RunRecord, UnsettledError
+from jobsight_server.ground.amounts import MIB
+from jobsight_server.ground.facts import facts_in
+from jobsight_server.ground.job_names import readable_name
 
 _REQUEUED = frozenset({"REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "REVOKED"})
 # Failed to start, or continues on other nodes: its run does not show its need.
@@ -53,11 +55,14 @@ _STATES = _REQUEUED | _EVICTED | _ENDED | _RUNS | {"PENDING"}
 # Flags that Slurm adds to a job's state.
 _FLAGS = frozenset({"POWER_UP_NODE", "UPDATE_DB", "RESV_DEL_HOLD", "EXPEDITING", "POWERING_UP_NODE", "RESERVED"})
 
+_SLACK_S = 60.0  # a killed step ends some time after its job
+
 _TEXTS = {"group": "Group", "account": "Account", "queue": "Partition"}
 _JOB_ID = re.compile(r"[0-9]{1,10}(?:_[0-9]{1,10}|\+[0-9]{1,6})?", re.ASCII)
 _SHOWN_ID = re.compile(r"[0-9]{1,10}[_+][0-9]{1,10}", re.ASCII)
 _PER_CPU_FLAG = 2**31
 _MEMORY_OPTION = re.compile(r"(?<!\S)--(mem|mem-per-cpu|mem-per-gpu)(?=[= ])")
+_SUBMITTED_MEMORY = re.compile(r"(?<!\S)--mem(-per-cpu)?[= ]([0-9]{1,12})([KMGTkmgt]?)B?(?!\S)", re.ASCII)
 _PER_CPU = re.compile(r"([0-9]{1,20})M[nc]?", re.ASCII)
 
 # At the end of the administrator's comment: ``jobsight_asked=mem_per_node:4000M,time:60``.
@@ -91,7 +96,7 @@ def _event(job_id: str, row: Row, steps: Sequence[SlurmStep]) -> JobEvent:
     if "_[" in job_id:
         raise AccountingError("tasks of an array that wait, in one record; ask sacct for JobIDRaw", job_id)
     if not _JOB_ID.fullmatch(job_id):
-        raise AccountingError("not a job id", job_id)
+        raise AccountingError(NOT_AN_ID, job_id)
     states = frozenset(row["State"].upper().partition(" ")[0].split("+")) - {""}
     if unknown := states - _STATES - _FLAGS:
         raise AccountingError("an unknown state", ",".join(sorted(unknown)))
@@ -105,6 +110,9 @@ def _event(job_id: str, row: Row, steps: Sequence[SlurmStep]) -> JobEvent:
         # slurmdbd may forget the start of a run that was requeued within seconds; its steps have it.
         start = min(began)
         end = None if end is None else max(end, start)
+    last = max((step.end for step in steps if step.end is not None), default=0.0)
+    if start is not None and end is not None and end >= start and last - start > 2 * (end - start) + _SLACK_S:
+        end, elapsed_s = last, None  # slurmdbd may end an allocation before its steps
     stamp = end or start or submitted
     if stamp is None:
         raise AccountingError("submission, start and end are missing")
@@ -154,7 +162,20 @@ def _run(row: Row, nodes: tuple[str, ...], submitted: float | None, start: float
     facts = facts_in(*comments)
     texts: dict[str, Any] = {name: _text(row.get(of), of.lower(), LONGEST_TEXT) for name, of in _TEXTS.items()}
     asked = _asked(row.get("AdminComment") or "")
+    is_noted = not asked.keys().isdisjoint(("mem_per_node", "mem_per_cpu"))
+    if not is_noted:
+        asked |= _submitted(row)
     per_node, per_cpu = asked.get("mem_per_node"), asked.get("mem_per_cpu")
+    gpus, model = gpus_of(allocated or requested, row.get("AllocGRES") or row.get("ReqGRES", ""))
+    memory = _requested_memory(row, requested, asked_processors or processors, node_count or None)
+    asked_memory = (
+        _asked_bytes(per_cpu, asked_processors or processors)
+        if per_node is None
+        else _asked_bytes(per_node, node_count)
+    )
+    # After a command line that asked for less, its user changed the request of the waiting job.
+    if asked_memory == memory or (not is_noted and (asked_memory or 0) < (memory or 0)):
+        asked_memory = None
     return RunRecord(
         user=user,
         start=start,
@@ -166,22 +187,19 @@ def _run(row: Row, nodes: tuple[str, ...], submitted: float | None, start: float
         nodes=_shares(nodes, processors),
         processors=processors or None,
         requested_walltime_s=_limit_s(row),
-        requested_memory_bytes=_requested_memory(row, requested, asked_processors or processors, node_count or None),
+        requested_memory_bytes=memory,
         memory_word=_memory_word(row, asked),
         requested_nodes=str(node_count) if node_count else None,
         suspended_s=clock_s("Suspended", row.get("Suspended", "")) or None,
         asked_processors=None if asked_processors == processors else asked_processors or None,
-        asked_memory_bytes=(
-            _asked_bytes(per_cpu, asked_processors or processors)
-            if per_node is None
-            else _asked_bytes(per_node, node_count)
-        ),
+        asked_memory_bytes=asked_memory,
         asked_walltime_s=_asked_s(asked.get("time")),
         array_task=_array_task(row),
         sluid=_text(row.get("SLUID"), "SLUID", LONGEST_INDEXED),
         facts=facts.text,
         dropped_facts=facts.dropped,
-        gpus=gpus_of(allocated) or gpus_of(requested),
+        gpus=gpus,
+        gpu_model=model,
     )
 
 
@@ -210,6 +228,8 @@ def _ended(
         used_walltime_s=ran_s,
         failure=_failure(row, states, steps),
         memory_incomplete=None if memory is None else incomplete(steps),
+        memory_intervals=None if memory is None else intervals(steps),
+        memory_with_cache=memory is not None or None,  # on nodes with cgroup v2, by jobacct_gather/cgroup
         ended_abnormally="COMPLETED" not in states,
         used=msgspec.json.encode(of_gpus, order="sorted").decode() if of_gpus else None,
     )
@@ -316,6 +336,23 @@ def _asked(comment: str) -> dict[str, str]:
     """
     reports = _ASKED.findall(comment)
     return dict(part.split(":", 1) for part in reports[-1].split(",")) if reports else {}
+
+
+def _submitted(row: Row) -> dict[str, str]:
+    """Return the memory of the command line, as ``_asked``, from a release that can reduce it while a job runs.
+
+    That is 26.05, the first with SLUIDs, by ``--mem-update`` or ``scontrol update``.
+
+    >>> row = {"SubmitLine": "sbatch --mem=4G job.sh"}
+    >>> _submitted({**row, "SLUID": "s5K1KKYAYG5D00"}), _submitted(row)
+    ({'mem_per_node': '4096M'}, {})
+    """
+    line = row.get("SubmitLine", "")
+    found = _SUBMITTED_MEMORY.findall(line) if row.get("SLUID") or "--mem-update" in line else []
+    return {
+        "mem_per_cpu" if per_cpu else "mem_per_node": f"{amount('SubmitLine', size + (unit or 'M').upper()) / MIB:.0f}M"
+        for per_cpu, size, unit in found[-1:]
+    }
 
 
 def _asked_bytes(text: str | None, times: int | None) -> int | None:

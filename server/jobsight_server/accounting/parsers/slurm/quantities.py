@@ -17,6 +17,7 @@ _UNLIMITED = frozenset({"UNLIMITED", "Partition_Limit", "PartitionLimit", "NOT_S
 _EPOCH = re.compile(r"[0-9]{1,11}", re.ASCII)
 _STAMP = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:Z|[+-][0-9]{2}:?[0-9]{2})?", re.ASCII)
 _AMOUNT = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,9}))?([KMGTPE]?)", re.ASCII)
+_OF_GPUS = re.compile(r"gres/gpumem=[0-9]{1,15}(?:\.[0-9]+)?[KMGT]?|gres/gpu[^=]*=[0-9]{1,9}", re.ASCII)
 _POWERS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40, "P": 50, "E": 60}
 
 
@@ -89,10 +90,12 @@ def amount(what: str, text: str) -> float:
 def tres(what: str, text: str) -> dict[str, float]:
     """Return processors, memory in bytes, nodes, processor time and GPUs of ``cpu=4,mem=1200M``; ignore others.
 
+    Slurm writes impossible values for GPUs that it cannot read; they are left out.
+
     >>> tres("AllocTRES", "billing=4,cpu=4,mem=1200M,node=4"), tres("TRESUsageInTot", "cpu=00:00:03,fs/disk=25,mem=9K")
     ({'cpu': 4.0, 'mem': 1258291200.0, 'node': 4.0}, {'cpu': 3.0, 'mem': 9216.0})
-    >>> tres("TRESUsageInMax", "gres/gpumem=2048M,gres/gpuutil=95,ic/ofed=5")
-    {'gres/gpumem': 2147483648.0, 'gres/gpuutil': 95.0}
+    >>> tres("TRESUsageInMax", "gres/gpumem=2048M,gres/gpuutil=18446744073709551614,ic/ofed=5")
+    {'gres/gpumem': 2147483648.0}
 
     Raises:
         AccountingError: one of these has another form.
@@ -102,7 +105,7 @@ def tres(what: str, text: str) -> dict[str, float]:
         name, equals, value = part.partition("=")
         if not equals:
             raise AccountingError(f"{what} is not name=amount", text)
-        if name in ("cpu", "mem", "node") or name.startswith("gres/gpu"):
+        if name in ("cpu", "mem", "node") or _OF_GPUS.fullmatch(part):
             found[name] = (clock_s(what, value) or 0.0) if ":" in value else amount(what, value)
             if found[name] >= INT32 and name not in ("mem", "gres/gpumem"):
                 raise AccountingError(f"{what} has a count of more than 32 bits", text)

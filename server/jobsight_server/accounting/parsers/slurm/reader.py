@@ -12,8 +12,6 @@ from jobsight_server.accounting.parsers.slurm.sacct_text import Header, JobRows,
 from jobsight_server.accounting.runs import AccountingError, JobEvent
 from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
 
-JSON_FORM = "JSON of sacct"
-
 
 def json_reader(beginning: bytes, cluster: str | None = None) -> RecordReader:
     """Return the reader of documents of ``sacct --json``.
@@ -21,7 +19,7 @@ def json_reader(beginning: bytes, cluster: str | None = None) -> RecordReader:
     ``cluster`` is Slurm's name of the cluster whose jobs count, None if unknown.
     """
     records = JsonRecords(first_field(beginning))
-    return RecordReader(lambda record: event_of(rows_of(record.data), cluster), records.split, JSON_FORM)
+    return RecordReader(lambda record: event_of(rows_of(record.data), cluster), records.split, "JSON of sacct")
 
 
 def text_reader(header: Header, cluster: str | None = None, last: Header | None = None) -> RecordReader:
@@ -41,7 +39,7 @@ def text_reader(header: Header, cluster: str | None = None, last: Header | None 
     def resumed(before: Iterable[bytes]) -> RecordReader:
         return text_reader(header, cluster, last_header(before, header))
 
-    return RecordReader(parse, split, "text of sacct", missing=header.missing, resumed=resumed)
+    return RecordReader(parse, split, "text of sacct", missing=header.missing, ends=bool, resumed=resumed)
 
 
 FILETXT_READER = RecordReader(

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from jobsight_server.accounting.files import HEAD_BYTES, LONGEST_RECORD, PIECE_BYTES, Chunk, ChunkBuilder, RawRecord
 from jobsight_server.accounting.parsers.slurm.steps import Row
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.text import text_of
+
+Record = dict[str, Any]
 
 _FIRST_FIELD = re.compile(rb'"jobs"\s*:\s*\[\s*\{\s*("[A-Za-z_]{1,60}")\s*:')
 _CLUSTER = re.compile(rb'"cluster"\s*:\s*"([^"\\]+)"')
@@ -147,81 +148,27 @@ def _read(read: Callable[[int], bytes], size: int) -> bytes:
     return b"".join(found)
 
 
-# Slurm's NO_VAL and INFINITE of 16, 32 and 64 bits, which some releases write as plain numbers.
-_NOT_A_NUMBER = frozenset({2**16 - 2, 2**16 - 1, 2**32 - 2, 2**32 - 1, 2**64 - 2, 2**64 - 1})
+# Slurm's NO_VAL and INFINITE of 32 and 64 bits, and of the 16 bits of a signal, which some releases write as plain
+# numbers.
+_NOT_A_NUMBER = frozenset({2**32 - 2, 2**32 - 1, 2**64 - 2, 2**64 - 1})
+_NOT_A_SIGNAL = ("65534", "65535")
 
 
-class _Tres(Struct):
-    type: str | None = None
-    name: str | None = None
-    count: Any = None
-
-
-_USES = ("total", "min", "max")
-
-
-class _Requested(Struct):
-    total: list[_Tres] = []
-    min: list[_Tres] = []
-    max: list[_Tres] = []
-
-
-class _StepTres(Struct):
-    requested: _Requested | None = None
-
-
-class _Step(Struct):
-    time: dict[str, Any]
-    step: dict[str, Any] = {}
-    state: Any = None
-    exit_code: Any = None
-    tres: _StepTres | None = None
-    tasks: dict[str, Any] = {}
-
-
-class _JobTres(Struct):
-    allocated: list[_Tres] = []
-    requested: list[_Tres] = []
-
-
-class _Association(Struct):
-    user: str | None = None
-    account: str | None = None
-    cluster: str | None = None
-
-
-class _Sacct(Struct):
-    """A record of ``sacct``."""
-
-    job_id: int
-    time: dict[str, Any]
-    state: dict[str, Any]
-    cluster: str | None = None
-    user: str | None = None
-    group: str | None = None
-    account: str | None = None
-    name: str | None = None
-    partition: str | None = None
-    nodes: str | None = None
-    association: _Association | None = None
-    required: dict[str, Any] = {}
-    comment: Any = None
-    array: dict[str, Any] = {}
-    het: dict[str, Any] = {}
-    exit_code: Any = None
-    derived_exit_code: Any = None
-    steps: list[_Step] = []
-    tres: _JobTres | None = None
-    sluid: str | None = None
-    submit_line: str | None = None
-
-
-_decode = msgspec.json.Decoder(_Sacct).decode
-# Column of the text -> its name in JSON.
-_TEXTS = {"SLUID": "sluid", "Group": "group", "JobName": "name", "Partition": "partition", "NodeList": "nodes"}
-_TEXTS |= {"SubmitLine": "submit_line"}
+# Column of the text -> its place in JSON.
+_TEXTS: dict[str, tuple[str, ...]] = {
+    "SLUID": ("sluid",),
+    "Group": ("group",),
+    "JobName": ("name",),
+    "Partition": ("partition",),
+}
+_TEXTS |= {"NodeList": ("nodes",), "SubmitLine": ("submit_line",), "User": ("user", "association.user")}
+_TEXTS |= {"Account": ("account", "association.account"), "Cluster": ("association.cluster", "cluster")}
 _TIMES = {"Submit": "submission", "Eligible": "eligible", "Start": "start", "End": "end"}
 _TIMES |= {"ElapsedRaw": "elapsed", "TimelimitRaw": "limit"}
+_OTHER_TYPE = "a field of another type than Slurm writes"
+_USES = ("total", "min", "max")
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def rows_of(data: bytes) -> list[Row]:
@@ -234,121 +181,128 @@ def rows_of(data: bytes) -> list[Row]:
         AccountingError: it cannot be used; the reason says why.
     """
     record = _decoded(data)
-    time, of_tres, of_association = record.time, record.tres or _JobTres(), record.association or _Association()
-    array, task = (_number(f"array.{name}", record.array.get(name)) for name in ("job_id", "task_id"))
-    whole, part = (_number(f"het.{name}", record.het.get(name)) for name in ("job_id", "job_offset"))
+    array, task, whole, part = (
+        _number(record, name) for name in ("array.job_id", "array.task_id", "het.job_id", "het.job_offset")
+    )
     of_het = f"{whole}+{part}" if whole not in ("", "0") else ""
+    job_id = _number(record, "job_id")
     job = {
-        "JobIDRaw": f"{record.job_id}",
+        "JobIDRaw": job_id,
         "JobID": f"{array}_{task}" if array not in ("", "0") and task else of_het,
-        **{column: getattr(record, name) or "" for column, name in _TEXTS.items()},
-        "User": record.user or of_association.user or "",
-        "Cluster": of_association.cluster or record.cluster or "",
-        "State": _words("state.current", record.state.get("current")),
-        **{column: _number(f"time.{name}", time.get(name)) for column, name in _TIMES.items()},
-        "Suspended": _clock(float(_number("time.suspended", time.get("suspended")) or 0)),
-        "Account": record.account or of_association.account or "",
-        "AllocTRES": _tres(of_tres.allocated, ("cpu", "mem", "node", "gres"), "M"),
-        "ReqTRES": _tres(of_tres.requested, ("cpu", "mem", "node", "gres"), "M"),
-        "ReqMem": _per(record.required),
-        "ReqCPUS": _number("required", record.required.get("CPUs")),
-        "ExitCode": _exit("exit_code", record.exit_code),
-        "DerivedExitCode": _exit("derived_exit_code", record.derived_exit_code),
-        "TotalCPU": _clock(_seconds("time.total", time.get("total"))),
-        "AdminComment": _comment(record.comment, "administrator"),
-        "Comment": _comment(record.comment, "job"),
+        **{column: _text(record, *places) for column, places in _TEXTS.items()},
+        "State": _words(record, "state.current"),
+        **{column: _number(record, f"time.{name}") for column, name in _TIMES.items()},
+        "Suspended": _clock(float(_number(record, "time.suspended") or 0)),
+        "AllocTRES": _tres(record, "tres.allocated", ("cpu", "mem", "node", "gres"), "M"),
+        "ReqTRES": _tres(record, "tres.requested", ("cpu", "mem", "node", "gres"), "M"),
+        "ReqMem": _per(record),
+        "ReqCPUS": _number(record, "required.CPUs"),
+        "ExitCode": _exit(record, "exit_code"),
+        "DerivedExitCode": _exit(record, "derived_exit_code"),
+        "TotalCPU": _clock(_seconds(record, "time.total")),
+        "AdminComment": _comment(record, "administrator"),
+        "Comment": _comment(record, "job"),
     }
-    return [job, *(_step(record.job_id, step) for step in record.steps)]
+    return [job, *(_step(job_id, step) for step in _list(record, "steps"))]
 
 
-def _decoded(data: bytes) -> _Sacct:
+def _decoded(data: bytes) -> Record:
     try:
+        record = _decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # such as names in Latin-1
         try:
-            return _decode(data)
-        except UnicodeDecodeError:
-            return _decode(text_of(data))
-    except msgspec.ValidationError as error:
-        if b'"job_state"' in data:
-            raise AccountingError("a record of squeue: import the output of sacct") from None
-        raise AccountingError("a field of another type than Slurm writes", f"{error}") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise AccountingError("not JSON", f"{error}") from None
+            record = json.loads(text_of(data), parse_constant=int)
+        except (ValueError, RecursionError) as error:
+            raise AccountingError("not JSON", f"{error}") from None
+        if not isinstance(record, dict):
+            raise AccountingError("not JSON", "no object") from None
+    if "job_state" in record:
+        raise AccountingError("a record of squeue: import the output of sacct")
+    return record
 
 
-def _per(required: Mapping[str, Any]) -> str:
+def _step(job_id: str, step: Record) -> Row:
+    # Killed processes have only samples, in milliseconds: no parent waited for them.
+    sampled = (_number(each, "count") for each in _list(step, "tres.requested.total") if each.get("type") == "cpu")
+    cpu_s = max(_seconds(step, "time.total"), *(float(each or 0) / 1000 for each in sampled), 0.0)
+    step_id = _at(step, "step.id")  # ``batch``, 0, ``7.0`` or ``{"job_id": 7, "step_id": "0"}``
+    shown = step_id.get("step_id") if isinstance(step_id, dict) else step_id
+    return {
+        "JobIDRaw": f"{job_id}.{str(shown).rpartition('.')[2]}",
+        "State": _words(step, "state"),
+        "Start": _number(step, "time.start"),
+        "End": _number(step, "time.end"),
+        "ExitCode": _exit(step, "exit_code"),
+        "NTasks": _number(step, "tasks.count"),
+        "TotalCPU": _clock(cpu_s),
+        **{f"TRESUsageIn{kind[:3].title()}": _tres(step, f"tres.requested.{kind}", ("mem", "gres")) for kind in _USES},
+    }
+
+
+def _at(record: Record, place: str) -> Any:
+    """Return the value at a place such as ``time.start``; None if there is none."""
+    found: Any = record
+    for name in place.split("."):
+        if found is not None and not isinstance(found, dict):
+            raise AccountingError(_OTHER_TYPE, f"{place}: {found}")
+        found = (found or {}).get(name)
+    return found
+
+
+def _list(record: Record, place: str) -> list[Record]:
+    found = _at(record, place) or []
+    if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+        raise AccountingError(_OTHER_TYPE, f"{place}: {found}")
+    return found
+
+
+def _text(record: Record, *places: str) -> str:
+    """Return the first of the texts that is not empty."""
+    found = next(filter(None, (_at(record, place) for place in places)), "")
+    if not isinstance(found, str):
+        raise AccountingError(_OTHER_TYPE, f"{places[0]}: {found}")
+    return found
+
+
+def _per(record: Record) -> str:
     """Return the requested MiB, marked as in the text of older releases: c per CPU, n per node."""
     for name, mark in (("memory_per_cpu", "c"), ("memory_per_node", "n")):
-        if (number := _number(f"required.{name}", required.get(name))) not in ("", "0"):
+        if (number := _number(record, f"required.{name}")) not in ("", "0"):
             return f"{number}M{mark}"
     return ""
 
 
-def _step(job_id: int, step: _Step) -> Row:
-    used = step.tres.requested if step.tres is not None and step.tres.requested is not None else _Requested()
-    # Killed processes have only samples, in milliseconds: no parent waited for them.
-    sampled = [_number("steps.tres", each.count) for each in used.total if each.type == "cpu"]
-    cpu_s = max(
-        _seconds("steps.time.total", step.time.get("total")), *(float(each or 0) / 1000 for each in sampled), 0.0
-    )
-    return {
-        "JobIDRaw": f"{job_id}.{_step_id(step.step)}",
-        "State": _words("steps.state", step.state),
-        "Start": _number("steps.time.start", step.time.get("start")),
-        "End": _number("steps.time.end", step.time.get("end")),
-        "ExitCode": _exit("steps.exit_code", step.exit_code),
-        "NTasks": _number("steps.tasks.count", step.tasks.get("count")),
-        "TotalCPU": _clock(cpu_s),
-        **{f"TRESUsageIn{kind[:3].title()}": _tres(getattr(used, kind), ("mem", "gres")) for kind in _USES},
-    }
-
-
-def _step_id(step: dict[str, Any]) -> str:
-    """Return ``batch`` for ``batch``, ``0`` for 0, ``7.0`` or ``{"job_id": 7, "step_id": "0"}``."""
-    found = step.get("id")
-    if isinstance(found, dict):
-        found = found.get("step_id")
-    return str(found).rpartition(".")[2]
-
-
-def _comment(comment: Any, whose: str) -> str:
+def _comment(record: Record, whose: str) -> str:
+    comment = record.get("comment")
     text = comment.get(whose) if isinstance(comment, dict) else comment
     return text if isinstance(text, str) else ""
 
 
-def _tres(tres: list[_Tres], types: Collection[str], memory_unit: str = "") -> str:
+def _tres(record: Record, place: str, types: Collection[str], memory_unit: str = "") -> str:
     """Return resources of these types, of ``gres`` only GPUs: ``cpu=4,mem=1200M,gres/gpu:a100=2``."""
+    found = [(each.get("type"), each.get("name") or "", _number(each, "count")) for each in _list(record, place)]
     return ",".join(
-        f"{one.type}{f'/{one.name}' if one.name else ''}={_amount(one)}{memory_unit if one.type == 'mem' else ''}"
-        for one in tres
-        if one.type in types and (one.type != "gres" or (one.name or "").startswith("gpu"))
+        f"{kind}{f'/{name}' if name else ''}={number}{memory_unit if kind == 'mem' else ''}"
+        for kind, name, number in found
+        if kind in types and number and not number.startswith("-") and (kind != "gres" or f"{name}".startswith("gpu"))
     )
 
 
-def _amount(tres: _Tres) -> str:
-    number = _number("tres", tres.count)
-    return "0" if number.startswith("-") or not number else number
-
-
-def _number(what: str, value: Any) -> str:
+def _number(record: Record, place: str) -> str:
     """Return a number in any form; empty if it is not set or unlimited."""
+    value = _at(record, place)
     if isinstance(value, dict):
-        if value.get("infinite") or not value.get("set"):
-            return ""
-        value = value.get("number")
+        value = value.get("number") if value.get("set") and not value.get("infinite") else None
     if value is None or value == "":
         return ""
     if isinstance(value, bool) or not isinstance(value, int | float) or value != int(value):
-        raise AccountingError(f"{what} is not a number", f"{value}")
+        raise AccountingError(f"{place} is not a number", f"{value}")
     return "" if value in _NOT_A_NUMBER else f"{int(value)}"
 
 
-def _seconds(what: str, value: Any) -> float:
+def _seconds(record: Record, place: str) -> float:
     """Return the seconds of ``{"seconds": 3, "microseconds": 1043244}``; 0 without it."""
-    if value is None:
-        return 0.0
-    if not isinstance(value, dict):
-        raise AccountingError(f"{what} is not a duration", f"{value}")
-    seconds, microseconds = (float(_number(what, value.get(name)) or 0) for name in ("seconds", "microseconds"))
+    seconds, microseconds = (float(_number(record, f"{place}.{name}") or 0) for name in ("seconds", "microseconds"))
     return seconds + microseconds / 1e6
 
 
@@ -356,20 +310,18 @@ def _clock(seconds: float) -> str:
     return f"{seconds // 60:.0f}:{seconds % 60:09.6f}"
 
 
-def _words(what: str, value: Any) -> str:
+def _words(record: Record, place: str) -> str:
     """Return a state and its flags from a text or a list: ``COMPLETED+COMPLETING``."""
+    value = _at(record, place)
     found = [value] if isinstance(value, str) else value or []
     if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
-        raise AccountingError(f"{what} is not a text", f"{value}")
+        raise AccountingError(f"{place} is not a text", f"{value}")
     return "+".join(text.split()[0] for text in found if text.split())
 
 
-def _exit(what: str, value: Any) -> str:
+def _exit(record: Record, place: str) -> str:
     """Return ``0:125`` of ``{"return_code": ..., "signal": {"id": 125}}``; ``signal_id`` before 23.11."""
-    if value is None:
+    if _at(record, place) is None:
         return ""
-    if not isinstance(value, dict):
-        raise AccountingError(f"{what} is not an exit code", f"{value}")
-    signal = value.get("signal")
-    number = _number(what, signal.get("id", signal.get("signal_id"))) if isinstance(signal, dict) else ""
-    return f"{_number(what, value.get('return_code')) or 0}:{number or 0}"
+    code, *signals = (_number(record, f"{place}.{name}") for name in ("return_code", "signal.id", "signal.signal_id"))
+    return f"{code or 0}:{next((each for each in signals if each and each not in _NOT_A_SIGNAL), 0)}"

@@ -20,13 +20,21 @@ from jobsight_server.accounting.files import (
     RawRecord,
     lines_of,
 )
+from jobsight_server.accounting.runs import NOT_AN_ID
 from jobsight_server.accounting.text import BYTE_ORDER_MARK, text_of
 
 TOO_MANY = "more fields than the header; use sacct --delimiter=$'\\x1f'"
 _TOO_FEW = "fewer fields than the header"
-_NO_ID = "not a job id"
 _NO_JOB = "a step without the row of its job"
 _ID_COLUMN = b"JobID"
+COLUMNS = (
+    "JobIDRaw", "JobID", "User", "UID", "Group", "Account", "Partition", "JobName", "State", "ExitCode",
+    "DerivedExitCode", "Submit", "Eligible", "Start", "End", "Suspended", "TimelimitRaw", "ReqMem", "ReqTRES",
+    "AllocTRES", "AllocCPUS", "NNodes", "NodeList", "TotalCPU", "TRESUsageInTot", "TRESUsageInMax", "TRESUsageInMin",
+    "Comment", "AdminComment", "NTasks",
+)  # fmt: skip
+"""What is read of every release; nothing of it changes by itself while a job runs."""
+
 NEEDED = ("User", "State", "Submit", "Start", "End")
 """Required columns, besides ``JobIDRaw``, or ``JobID`` without arrays."""
 
@@ -220,7 +228,7 @@ class TextRecords:
             return _Row(data, damage=TOO_MANY if count > self._delimiters else _TOO_FEW, complete=complete)
         match = self._id_of(data)
         if match is None:
-            return _Row(data, damage=_NO_ID, complete=complete)
+            return _Row(data, damage=NOT_AN_ID, complete=complete)
         return _Row(data, match[1], match[2] is not None, complete=complete)
 
     def _id_of(self, data: bytes) -> re.Match[bytes] | None:

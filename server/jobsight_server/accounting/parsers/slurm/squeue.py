@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jobsight_server.accounting.parsers.slurm.job import event_of
+from jobsight_server.accounting.parsers.slurm.quantities import amount, count, tres
 from jobsight_server.accounting.parsers.slurm.steps import Row
 from jobsight_server.accounting.runs import AccountingError, ListedJob
 from jobsight_server.accounting.text import text_of
@@ -25,8 +26,7 @@ _COLUMNS: Mapping[str, tuple[int, str]] = {
     "NumNodes": (24, "NNodes"),
     "MinMemory": (24, ""),
     "tres-alloc": (256, "ReqTRES"),
-    "Reason": (64, ""),
-    "AdminComment": (2048, "AdminComment"),
+    "admin_comment": (2048, "AdminComment"),
     "Comment": (1024, "Comment"),
     "Name": (256, "JobName"),
 }
@@ -52,7 +52,19 @@ def sacct_row(row: Mapping[str, str]) -> Row:
     """Return the row that sacct has for a waiting job."""
     found = {column: row[name] for name, (_, column) in _COLUMNS.items() if column}
     ranges = {column: found[column].partition("-")[0] for column in ("NCPUS", "NNodes")}
-    return {**found, **ranges, "AllocTRES": found["ReqTRES"], "Start": "", "End": ""}
+    return {**found, **ranges, "ReqMem": _marked(row, ranges), "AllocTRES": found["ReqTRES"], "Start": "", "End": ""}
+
+
+def _marked(row: Mapping[str, str], counts: Mapping[str, str]) -> str:
+    """Return the requested memory, marked as in older releases: c per CPU, n per node; empty if both may be meant.
+
+    >>> row = {"MinMemory": "600M", "tres-alloc": "cpu=4,mem=1200M,node=2"}
+    >>> _marked(row, {"NCPUS": "4", "NNodes": "2"}), _marked(row, {"NCPUS": "2", "NNodes": "2"})
+    ('600Mn', '')
+    """
+    each, whole = amount("MinMemory", row["MinMemory"] or "0"), tres("tres-alloc", row["tres-alloc"]).get("mem")
+    per_cpu, per_node = (each * (count(name, counts[name]) or 0) == whole for name in ("NCPUS", "NNodes"))
+    return "" if per_cpu == per_node else row["MinMemory"] + ("c" if per_cpu else "n")
 
 
 def listed(values: list[bytes]) -> ListedJob:

@@ -29,6 +29,7 @@ _OF_SLURM = frozenset({"batch", "extern", "interactive"})  # with one task each;
 _SIGNALLED = 256  # offset of the signal that ended a job, as in TORQUE
 _INTERVAL_S = 30.0
 """Slurm's default interval between samples; the log does not say which one a cluster or a job had."""
+_GRES = re.compile(r"(?:^|,)(?:gres/)?gpu(?::(?![0-9]+(?:[,(]|$))([^:,()=]+))?(?:[:=]([0-9]{1,6}))?(?=[,(]|$)")
 _EXIT = re.compile(r"(-?[0-9]{1,9}):([0-9]{1,5})", re.ASCII)
 
 
@@ -77,8 +78,8 @@ def step_of(row: Row) -> SlurmStep:
         step_id=step_id,
         start=moment("Start", row["Start"]),
         end=moment("End", row["End"]),
-        memory_bytes=int(used["mem"] if "mem" in used else _resident(row, tasks)),
-        cpu_s=max(clock_s("TotalCPU", row.get("TotalCPU", "")) or 0.0, used.get("cpu", 0.0)),
+        memory_bytes=int(max(used.get("mem", 0.0), largest.get("mem", 0.0)) or _resident(row, tasks)),
+        cpu_s=max(clock_s("TotalCPU", row.get("TotalCPU", "")) or 0.0, used.get("cpu", 0.0), largest.get("cpu", 0.0)),
         out_of_memory="OUT_OF_MEMORY" in row["State"].upper() or code.signal == OUT_OF_MEMORY,
         exit=code,
         # A task without any memory was not measured, so the sum lacks it. An average is no peak.
@@ -110,16 +111,18 @@ def _resident(row: Row, tasks: int | None) -> float:
     return max(average * (tasks or 1), largest)
 
 
-def gpus_of(resources: Mapping[str, float]) -> int | None:
-    """Return the number of GPUs; None if the resources do not mention any.
+def gpus_of(resources: Mapping[str, float], gres: str) -> tuple[int | None, str | None]:
+    """Return the number of GPUs and their models; None if neither ``resources`` nor, before 20.11, ``gres`` has any.
 
     Some sites account them by model only.
 
-    >>> gpus_of({"cpu": 4, "gres/gpu": 2, "gres/gpu:a100": 2}), gpus_of({"gres/gpu:a100": 1, "gres/gpu:v100": 1})
-    (2, 2)
+    >>> gpus_of({"cpu": 4, "gres/gpu": 2, "gres/gpu:a100": 2}, ""), gpus_of({}, "gpu:k80:2(S:0),gpu:1,mic:1")
+    ((2, 'a100'), (3, 'k80'))
     """
-    of_models = sum(count for name, count in resources.items() if name.startswith("gres/gpu:"))
-    return int(resources.get("gres/gpu", of_models)) or None
+    counts = resources or {f"gres/gpu:{model}": float(number or 1) for model, number in _GRES.findall(gres)}
+    models = {name.partition(":")[2]: count for name, count in counts.items() if name.startswith("gres/gpu:")}
+    number = int(counts.get("gres/gpu", sum(models.values()))) or None
+    return number, None if number is None else ",".join(sorted(filter(None, models)))
 
 
 def _used_of_gpus(
@@ -139,18 +142,18 @@ def _used_of_gpus(
 
 
 def incomplete(steps: Sequence[SlurmStep]) -> bool:
-    """Return whether a step, or a task of one, was not measured: it may have held most of the job's memory.
-
-    Slurm samples a step as it starts and then at intervals, so a short one perhaps before it held all its memory.
-    ``extern`` holds nothing of the job's.
-    """
-    return any(
-        step.incomplete or not step.memory_bytes or _is_short(step) for step in steps if step.step_id != "extern"
-    )
+    """Return whether a step, or a task of one, was not measured; ``extern`` holds nothing of the job's."""
+    return any(step.incomplete or not step.memory_bytes for step in steps if step.step_id != "extern")
 
 
-def _is_short(step: SlurmStep) -> bool:
-    return step.start is not None and step.end is not None and step.end - step.start <= _INTERVAL_S
+def intervals(steps: Sequence[SlurmStep]) -> float | None:
+    """Return the life of the shortest step in intervals: Slurm samples as it starts, and then after each."""
+    lives = [
+        step.end - step.start
+        for step in steps
+        if step.step_id != "extern" and step.start is not None and step.end is not None
+    ]
+    return min(lives) / _INTERVAL_S if lives else None
 
 
 def most_at_once(steps: Sequence[SlurmStep], amounts: Sequence[float], job_end: float) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobsight_server.profiler.exactness import Measurement, decided
 from jobsight_server.profiler.memory import Idle
 from jobsight_server.profiler.profile import profile
 from jobsight_server.profiler.runs import Boundaries, EndedRun, Neighbours, Readings
 from jobsight_server.profiler.sampled import JobCgroup, NodeEvidence
-from jobsight_server.profiler.values import Measurement, decided
 
 MIB = 2**20
 IDLE = 900 * MIB
@@ -50,12 +50,17 @@ class Made:
         return max(sum(t.bytes for t in self.tasks if t.since <= at.since < t.until) for at in self.tasks)
 
     def measured(self) -> dict[str, Measurement]:
-        nodes = [self._evidence(number, task) for number, task in enumerate(self.tasks)]
-        run = EndedRun(
-            1, "c", "1.s", "ann", 0.0, self.life_s, len(nodes),
+        nodes = self.evidence()
+        return profile(self.run(nodes), nodes)
+
+    def evidence(self) -> list[NodeEvidence]:
+        return [self._evidence(number, task) for number, task in enumerate(self.tasks)]
+
+    def run(self, nodes: list[NodeEvidence]) -> EndedRun:
+        return EndedRun(
+            1, "c", "1.s", "ann", 0.0, self.life_s, max(len(nodes), 1),
             **{"used_cpu_s": None, "used_memory_bytes": None, "nodes": {node.node: 1 for node in nodes}} | self.logged,
         )  # fmt: skip
-        return profile(run, nodes)
 
     def _evidence(self, number: int, task: Task) -> NodeEvidence:
         start, end = self.offset_s, self.offset_s + self.life_s
@@ -131,14 +136,69 @@ def test_an_agent_that_stops_leaves_a_lower_bound(run: Made, share: float, numbe
 
 
 @each_kind
-@given(made(), st.floats(11.0, 1e6), st.sampled_from([0.0, 1e-3, 1.0]))
-def test_no_cpu_time_in_a_long_run_is_not_measured(run: Made, life_s: float, cpu_s: float) -> None:
+@given(made(), st.floats(11.0, 1e6), st.sampled_from([0.0, 1e-4, 0.0049, 0.0051, 1.0]))
+def test_hardly_any_cpu_time_is_not_measured(run: Made, life_s: float, share: float) -> None:
     nodes = {f"n{number}": 8 for number in range(len(run.tasks))}
-    log: dict[str, Any] = {"used_cpu_s": cpu_s, "used_memory_bytes": 15 * MIB}
-    found = profile(EndedRun(1, "c", "1", "ann", 0.0, life_s, 8 * len(nodes), **log, nodes=nodes), [])
-    assert (found["cpu"].value is None) == (cpu_s == 0.0) == found["memory"].lower_bound
-    assert (found["cpu"].reason is None) == (cpu_s > 0.0)
-    assert found["memory"].value == pytest.approx(15 * MIB / 8 / len(nodes))
+    processors = 8 * len(nodes)
+    log: dict[str, Any] = {"used_cpu_s": share * processors * life_s, "used_memory_bytes": 15 * MIB}
+    found = profile(EndedRun(1, "c", "1", "ann", 0.0, life_s, processors, **log, nodes=nodes), [])
+    is_idle = share < 0.005 and life_s > 600.0
+    assert (found["cpu"].value is None) == (share == 0.0 or is_idle) == bool(found["cpu"].reason)
+    assert (found["memory"].value is None) == is_idle
+    assert found["memory"].lower_bound == (share == 0.0 and not is_idle)
+
+
+@each_kind
+@given(made(), st.sampled_from([True, False]), st.floats(0.0, 0.2))
+def test_memory_that_grows_until_the_last_reading_is_a_lower_bound(run: Made, cgroups: bool, growth: float) -> None:
+    """Linear growth, by ``growth`` of the peak from one reading to the next."""
+    run = Made(run.life_s, run.tasks[:1], run.interval_s, 0.0, cgroups=cgroups)
+    (node,) = run.evidence()
+    times = node.readings.time if node.group is None else node.group.time
+    last = times[times < run.life_s][-1]
+    truth = 10_000.0 * MIB
+    held = truth * np.clip(1.0 - growth * (run.life_s - times) / run.interval_s, 0.0, 1.0)
+    if node.group is None:
+        inside = (times >= 0.0) & (times < run.life_s)
+        node = replace(node, readings=replace(node.readings, memory_used_bytes=IDLE + np.where(inside, held, 0.0)))
+    else:
+        node = replace(node, group=replace(node.group, used=held))
+    found = profile(run.run([node]), [node])["memory"]
+    if found.value is not None:
+        assert found.lower_bound or found.value >= 0.99 * truth, (found, last)
+
+
+@pytest.mark.parametrize(
+    ("peak", "cache", "logged", "is_bound"),
+    [
+        (1000, 0, 1000, False), (1008, 0, 1000, False), (1030, 0, 1000, True), (1030, 40, 1000, False),
+        (900, 0, 1000, True), (897, 0, 890, False),
+    ],
+)  # fmt: skip
+def test_a_kernels_maximum_shows_what_no_reading_saw(peak: int, cache: int, logged: int, is_bound: bool) -> None:
+    """Or that a larger value of the log was reached after it had been read; sizes in MiB, readings of 890."""
+    log = {"used_memory_bytes": logged * MIB, "used_cpu_s": 900.0}
+    run = Made(1000.0, [Task(890 * MIB, 0.0, 1000.0)], logged=log)
+    (node,) = run.evidence()
+    assert node.group is not None
+    group = replace(node.group, charged_peak=float(peak * MIB), cache=np.full(len(node.group.time), cache * MIB * 1.0))
+    found = profile(run.run([node]), [replace(node, group=group)])["memory"]
+    assert (found.value, found.lower_bound) == (max(logged, 890) * MIB, is_bound)
+
+
+def test_page_cache_in_the_log_is_no_need_where_the_jobs_cgroup_was_read() -> None:
+    """Whatever the log says, unless it is more than the kernel's own maximum: the peak was reached after that."""
+    log = {"used_memory_bytes": 9980 * MIB, "memory_with_cache": True, "used_cpu_s": 900.0}
+    run = Made(1000.0, [Task(2800 * MIB, 0.0, 1000.0)], logged=log)
+    (node,) = run.evidence()
+    assert node.group is not None
+    cache = np.full(len(node.group.time), 8000.0 * MIB)
+    for peak, is_bound in ((10_200.0, False), (9_000.0, True)):
+        group = replace(node.group, charged_peak=peak * MIB, cache=cache)
+        found = profile(run.run([node]), [replace(node, group=group)])["memory"]
+        assert (found.value, found.quantity, found.lower_bound) == (2800 * MIB, "resident", is_bound)
+    found = profile(run.run([]), [])["memory"]
+    assert (found.value, found.quantity, found.lower_bound) == (9980 * MIB, "with_cache", False)
 
 
 @each_kind

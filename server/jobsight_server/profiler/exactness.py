@@ -11,13 +11,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from jobsight_server.forecasts.record import Record
+from jobsight_server.ground.answers import Record
 
 SHORT_S = 10.0
 """Longest run for which a source without CPU time or memory may still be complete."""
 
+_IDLE_S, _IDLE = 600.0, 0.005
+"""A longer run of several processors that used a smaller share of their time was idle, or not seen."""
+
+LEAST_BYTES = 4 * 2**20
+"""Smallest memory of a run that used CPU time for longer than ``SHORT_S``."""
+
+GROWTH = 0.01
+"""Smallest growth from the reading before to the last one that shows that memory may have grown on."""
+
 SLACK = 1.05
 """Largest use of CPU time that clock errors explain, as a multiple of the processors' time."""
+
+STARTING_S = 1.0
+"""CPU time that a batch system may spend in a job's cgroup to start it."""
 
 Quantity = Literal["resident", "virtual", "with_cache", "node"]
 """Memory: of the job's processes without page cache; their address space; with page cache; of nodes above idle."""
@@ -42,6 +54,9 @@ class Missing:
 NO_PROCESSORS = Missing("the accounting log gives no processors")
 NO_START = Missing("the accounting log gives no start")
 NOT_SEEN = Missing("no CPU time was counted in a run of more than 10 s")
+IDLE = Missing("less than .5 % of its processors' time was counted in more than 10 minutes: idle, or not seen")
+TOO_LITTLE = Missing("less than 4 MiB was measured, although it used CPU time for more than 10 s")
+GPUS_NOT_SEEN = Missing("the scheduler counted no use of such GPUs yet")
 TOO_SHORT = Missing("it ran for 10 s or less: its nodes' memory shows little of it")
 GPUS_UNKNOWN = Missing("other jobs were on its nodes, and which of their GPUs it held is unknown")
 GPUS_OF_OTHERS = Missing("more GPUs were read than it held, and which of them were its is unknown")
@@ -51,7 +66,8 @@ ABOVE_PROCESSORS = Missing("its CPU time is more than its nodes' processors have
 
 RAN_OUT = "a lower bound: the job ran out of it"
 CUT_SHORT = "a lower bound: the job was killed, cancelled or failed"
-PARTLY_MEASURED = "a lower bound: the log lacks the use of some of its steps or tasks"
+PARTLY_MEASURED = "a lower bound: the log lacks the use of some of its steps, tasks or nodes, or sampled it too seldom"
+GROWING = "a lower bound: it was still growing at its last reading"
 PEAK_NOT_READ = "a lower bound: its cgroup was charged with more between two readings"
 NOT_ALL_READ = "a lower bound: its cgroup was not read all the time on all of its nodes"
 PROCESSES_NOT_SEEN = "a lower bound: its source counted no CPU time, so it may have missed processes"
@@ -106,6 +122,10 @@ class Measurement:
         """Return it as a lower bound for this reason; unchanged without a reason or a value."""
         return self if why is None or self.value is None else replace(self, reason=why, lower_bound=True)
 
+    def refused(self, why: Missing) -> Measurement:
+        """Return it without its value, for this reason."""
+        return replace(without(why, self.attribution), source=self.source)
+
 
 Measurements = Mapping[str, Measurement]
 """Metric -> its entry."""
@@ -124,16 +144,59 @@ def from_log(total: float, processors: int, quantity: Quantity | None = None) ->
     return Measurement(total / processors, source="accounting", attribution="cgroup", quantity=quantity)
 
 
-def is_seen(cpu_s: float | None, run_s: float) -> bool:
-    """Return whether a source that counted ``cpu_s`` of CPU time saw the job's processes; None: it counts none."""
-    return cpu_s is None or cpu_s > 0 or run_s <= SHORT_S
+def unseen(cpu_s: float | None, run_s: float, processors: int) -> Missing | None:
+    """Return why a source that counted ``cpu_s`` of CPU time (None: it counts none) may not have seen the job's
+    processes.
+    """
+    if cpu_s is None or run_s <= SHORT_S:
+        return None
+    if processors > 1 and run_s > _IDLE_S and cpu_s < _IDLE * processors * run_s:
+        return IDLE
+    return NOT_SEEN if cpu_s <= 0 else None
+
+
+def seldom(intervals: float | None) -> bool:
+    """Return whether memory was sampled too seldom: once, as it began, perhaps before it was used."""
+    return intervals is not None and intervals <= 1.0
+
+
+def why_low(
+    *, is_whole: bool = True, growing: float = 0.0, was_read: bool | None = None, is_part: bool = False
+) -> str | None:
+    """Return why memory that was read may be too low; None if nothing shows that.
+
+    ``is_whole``: it was read all the time on all nodes. ``growing``: its growth up to the last reading, as a share.
+    ``was_read``: whether the readings have the kernel's own maximum, None if that is unknown; it replaces what a log
+    lacks (``is_part``).
+    """
+    if not is_whole:
+        return NOT_ALL_READ
+    if growing > GROWTH:
+        return GROWING
+    if was_read is False:
+        return PEAK_NOT_READ
+    return PARTLY_MEASURED if is_part and not was_read else None
+
+
+def of_processes(
+    memory: Measurement, size: float, cpu_s: float | None, run_s: float, processors: int, why: str | None
+) -> Measurement:
+    """Return the memory of processes, ``size`` in all, by the CPU time of the same source; a lower bound if there is a
+    reason ``why``.
+    """
+    missed = unseen(cpu_s, run_s, processors)
+    if missed is IDLE:
+        return memory.refused(IDLE)
+    if size < LEAST_BYTES and (run_s if cpu_s is None else cpu_s) > SHORT_S:
+        return memory.refused(TOO_LITTLE)
+    return memory.at_least(why or (PROCESSES_NOT_SEEN if missed else None))
 
 
 def plausible(reading: Measurement, most: float | None, above: Missing) -> Measurement:
     """Return the reading; without its value if that is above ``most``, where this is known."""
     if reading.value is None or most is None or reading.quantity == "virtual" or reading.value <= most:
         return reading
-    return replace(without(above, reading.attribution), source=reading.source)
+    return reading.refused(above)
 
 
 def decided(readings: Sequence[Measurement], is_virtual: bool = False) -> Measurement:
