@@ -2,7 +2,7 @@
 
     nice python benchmarks/accuracy.py [--output docs] [--partial]
 
-Traces are looked for in JOBSIGHT_TRACES, by default ../shared/traces. The same traces give the same document. It takes
+Traces are looked for in JOBSIGHT_TRACES, by default traces. The same traces give the same document. It takes
 half an hour of two cores. build/accuracy keeps each backtest, so an interrupted run resumes; a changed program starts
 again. docs/use/accuracy.json gets the figures that a test compares.
 """
@@ -28,7 +28,6 @@ from recorded_accuracy import FOLDER, ROOT, TRACES, figures, workload, write
 from jobsight_predictor.arrays import Floats
 from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.evaluation.jobs import Jobs, Protocol, grouped
-from jobsight_predictor.question import Objective
 from jobsight_predictor.series import pqm
 from jobsight_server.commands.backtest_plot import draw_backtest
 
@@ -43,15 +42,12 @@ class Task:
     metric: str
     protocol: Protocol = "completion"
     baselines: bool = False
-    objective: Objective = "coverage"
 
 
 # The longest first, so that both processes end at about the same time.
 TASKS = (
     *(Task(trace, "memory", baselines=True) for trace in ("LANL-CM5", "METACENTRUM", "UniLu-Gaia")),
     Task("Bitbrains", "bandwidth", baselines=True),
-    *(Task(trace, "memory", objective="waste") for trace in ("LANL-CM5", "METACENTRUM", "UniLu-Gaia", *WORKFLOWS)),
-    Task("Bitbrains", "bandwidth", objective="waste"),
     *(Task(trace, "memory", baselines=True) for trace in WORKFLOWS),
     Task("LANL-CM5", "runtime"),
     Task("LANL-CM5", "cpu"),
@@ -74,7 +70,7 @@ def account(task: Task) -> dict[str, Any]:
     kept = KEPT / code.hexdigest()[:12] / f"{'-'.join(map(str, astuple(task)))}.json"
     if not kept.exists():
         jobs = workload(FOLDER, task.trace, task.metric)
-        found = run_backtest(jobs, protocol=task.protocol, baselines=task.baselines, objective=task.objective)
+        found = run_backtest(jobs, protocol=task.protocol, baselines=task.baselines)
         kept.parent.mkdir(parents=True, exist_ok=True)
         kept.write_text(json.dumps(found), encoding="utf-8")
     loaded: dict[str, Any] = json.loads(kept.read_text(encoding="utf-8"))
@@ -148,17 +144,12 @@ def main() -> int:
     users = user_figures(of_users, pictures)
     made = found.pop(tasks[0])
     completion, submission = (
-        {
-            (task.trace, task.metric): result
-            for task, result in found.items()
-            if task.protocol == protocol and task.objective == "coverage"
-        }
+        {(task.trace, task.metric): result for task, result in found.items() if task.protocol == protocol}
         for protocol in ("completion", "submission")
     )
-    thrifty = {(task.trace, task.metric): result for task, result in found.items() if task.objective == "waste"}
     written = args.output / "accuracy.md"
     before = written.read_text(encoding="utf-8") if written.exists() else ""
-    text = document(completion, submission, thrifty, users, missing, before)
+    text = document(completion, submission, users, missing, before)
     written.write_text(text, encoding="utf-8")
     write(
         {"small memory": figures(made)}

@@ -29,7 +29,6 @@ BEHAVIOURS = {"X": "with spikes", "Y": "drifting", "Z": "switching"}
 def document(
     completion: Accounts,
     submission: Accounts,
-    thrifty: Accounts,
     users: Mapping[str, Any],
     missing: Sequence[str],
     before: str,
@@ -43,7 +42,6 @@ def document(
         five=_forecasters(completion),
         gains=_gains(completion, submission),
         held=_held(completion),
-        objectives=_held(thrifty),
         cheapest=_cheapest(completion),
         bounds=_bounds(completion),
         pictures=_pictures(completion),

@@ -24,7 +24,7 @@ from jobsight_server.auth.tokens import create_token
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.schema import jobs
-from jobsight_server.systems.migrate import upgrade
+from jobsight_server.upgrade.migrate import upgrade
 
 NOT_COUNTED = 200
 

@@ -25,9 +25,9 @@ from trace_log import write_trace_log
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.readings.sent import pack
 from jobsight_server.storage.schema import boots, model_state, nodes, readings
-from jobsight_server.storage.sent import pack
-from jobsight_server.systems.migrate import upgrade
+from jobsight_server.upgrade.migrate import upgrade
 
 CLUSTER = "alpha"
 START = 1_790_000_000

@@ -1,10 +1,12 @@
 """Compares Jobsight's probabilities with outcomes, on the traces at hand.
 
     python benchmarks/calibration.py [--jobs 20000] [--only TRACE ...] [--json] [--output docs]
+    python benchmarks/calibration.py --running > benchmarks/results/calibration.md
 
 Every job is forecast at its submission and learned at its end, with and without correction of the probabilities. Writes
 the tables between the markers of docs/use/accuracy.md and the reliability diagrams; with --only or --json it writes
-nothing. Traces are looked for in JOBSIGHT_TRACES, by default ../shared/traces. Ctrl-C ends it with the results so far.
+nothing. --running prints the chances of running jobs to reach their time limits, of whole traces. Traces are looked for
+in JOBSIGHT_TRACES, by default traces. Ctrl-C ends it with the results so far.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from typing import Any
 import numpy as np
 from calibration_document import PROBABILITIES, draw, put, table
 from calibration_measures import Statements, differences, summary
+from calibration_running import HEADS, INTRODUCTION
+from calibration_running import table as table_of_running
 from recorded_accuracy import FOLDER, ROOT, TRACES, first_jobs, workload
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -122,11 +126,19 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=TRACES, metavar="TRACE", help="these traces, and write nothing")
     parser.add_argument("--json", action="store_true", help="rows with all bins as JSON, and write nothing")
     parser.add_argument("--output", type=Path, default=ROOT / "docs/use", metavar="DIR", help="default: docs/use")
+    parser.add_argument("--running", action="store_true", help="print the chances of running jobs")
     args = parser.parse_args()
     tasks = [task for task in TASKS if args.only is None or task[0] in args.only]
     if missing := dict.fromkeys(TRACES[trace] for trace, _ in tasks if not (FOLDER / TRACES[trace]).exists()):
         print(f"not in {FOLDER}: {', '.join(missing)}. Set JOBSIGHT_TRACES to their folder.", file=sys.stderr)
         return 1
+    if args.running:
+        print(f"{INTRODUCTION}\n\n| {' | '.join(HEADS)} |\n|{'---|' * len(HEADS)}")
+        for trace, metric in tasks:
+            if metric == "runtime":
+                for line in table_of_running(trace, workload(FOLDER, trace, metric)):
+                    print(f"| {line} |", flush=True)
+        return 0
     rows: list[dict[str, Any]] = []
     interrupted = False
     try:

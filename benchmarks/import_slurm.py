@@ -29,7 +29,7 @@ import json, resource, sys, time
 from pathlib import Path
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.systems.migrate import upgrade
+from jobsight_server.upgrade.migrate import upgrade
 
 engine = open_engine(sys.argv[1])
 upgrade(engine)

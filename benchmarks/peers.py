@@ -1,6 +1,6 @@
 """Jobsight beside the published rules for sizing jobs, in one run.
 
-    python benchmarks/peers.py --protocol A|B|site [--json] [--objective coverage|waste] [--coverage .95] FILE...
+    python benchmarks/peers.py --protocol A|B|site [--json] [--coverage .95] FILE...
 
 A and B take tables of workflow tasks, site takes traces in the Standard Workload Format. Prints a Markdown table, or
 with --json rows of trace, protocol, rule, gbh and failures.
@@ -18,8 +18,6 @@ from sizing.table import Row, comparison
 from sizing.tasks import read_tasks
 from sizing.workflows import compare
 
-from jobsight_predictor.question import OBJECTIVES
-
 
 def share(text: str) -> float:
     value = float(text)
@@ -32,7 +30,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--protocol", choices=("A", "B", "site"), required=True)
     parser.add_argument("--json", action="store_true", help="rows as JSON")
-    parser.add_argument("--objective", choices=OBJECTIVES, default="coverage", help="what Jobsight aims at (coverage)")
     parser.add_argument("--coverage", type=share, default=0.95, help="share of jobs that should fit, 0 to 1 (.95)")
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     args = parser.parse_args()
@@ -41,12 +38,12 @@ def main() -> int:
     try:
         for file in args.files:
             if args.protocol == "site":
-                compared += compare_site(file, args.objective, args.coverage)
+                compared += compare_site(file, args.coverage)
                 continue
             workflow = read_tasks(file)
             for reason, count in workflow.skipped.items():
                 print(f"{file}: {count} tasks skipped: {reason}", file=sys.stderr)
-            rows += compare(workflow, args.protocol, args.objective, args.coverage)
+            rows += compare(workflow, args.protocol, args.coverage)
     except (OSError, EOFError, ValueError) as error:
         print(error if str(file) in str(error) else f"{file}: {error}", file=sys.stderr)
         return 1

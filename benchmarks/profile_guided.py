@@ -28,8 +28,8 @@ from jobsight_predictor.evaluation.jobs import Jobs, grouped, learning_order
 from jobsight_predictor.evaluation.replay import pqm_when_asked, replay_forecaster
 from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.forecasters import FIVE
-from jobsight_server.accounting.amounts import percent
 from jobsight_server.command_line.plot_style import drawing
+from jobsight_server.ground.amounts import percent
 
 ROOT = Path(__file__).parents[1]
 PAPER = ROOT / "papers/jobsight_papers/profile_guided"
@@ -190,7 +190,7 @@ def main() -> int:
         "--json", type=Path, metavar="FILE", help="also write all figures to this file, those by class of user included"
     )
     args = parser.parse_args()
-    folder = Path(os.environ.get("JOBSIGHT_TRACES", ROOT.parent / "shared" / "traces"))
+    folder = Path(os.environ.get("JOBSIGHT_TRACES", "traces"))
     tasks = [task for task in TASKS if (folder / TRACES[task[0]]).exists()]
     if len(tasks) < len(TASKS):
         print(f"{len(TASKS) - len(tasks)} traces are not in {folder}; set JOBSIGHT_TRACES", file=sys.stderr)

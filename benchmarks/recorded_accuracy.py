@@ -22,7 +22,7 @@ from jobsight_scheduler.workload.swf import read_swf
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "docs/use/accuracy.json"
-FOLDER = Path(os.environ.get("JOBSIGHT_TRACES", ROOT.parent / "shared" / "traces"))
+FOLDER = Path(os.environ.get("JOBSIGHT_TRACES", "traces"))
 TOLERANCE = 0.002
 
 TRACES = {

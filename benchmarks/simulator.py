@@ -33,10 +33,10 @@ from typing import Any
 
 import numpy as np
 
-from jobsight_scheduler.policies.chosen import POLICIES, choose_policy
+from jobsight_papers.schedules.chosen import POLICIES, choose_policy
+from jobsight_papers.schedules.lublin import lublin
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.workload.canonical import Workload, canonical, questions_of
-from jobsight_scheduler.workload.lublin import lublin
 from jobsight_scheduler.workload.swf import FIELDS, UNKNOWN, Trace, read_swf, write_swf
 
 TRACES = {"KTH-SP2-1996-2.1-cln.swf.gz": 100, "LANL-CM5-1994-4.1-cln.swf.gz": 1024}
@@ -195,7 +195,7 @@ def main() -> None:
         found = WORKERS[who](Path(file), int(capacity), policy, Path(starts))
         print(json.dumps(found | {"memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
         return
-    directory = Path(os.environ.get("JOBSIGHT_TRACES", Path(__file__).parents[2] / "shared" / "traces"))
+    directory = Path(os.environ.get("JOBSIGHT_TRACES", "traces"))
     given = {name: (read_swf(directory / name), size) for name, size in TRACES.items() if (directory / name).exists()}
     results = []
     for name, (trace, capacity) in (given or {"synthetic": (lublin(args.jobs, 128, seed=1), 128)}).items():

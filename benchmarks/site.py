@@ -37,14 +37,14 @@ from rich.table import Table
 
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.ingest.group_writer import ROW
-from jobsight_server.profiler.totals import count_marked
+from jobsight_server.savings.totals import count_marked, mark_all
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.event_counts import count_all, mark_all
-from jobsight_server.storage.samples import CHUNK_S
-from jobsight_server.storage.sent import deflate
+from jobsight_server.storage.job_counts import count_all
+from jobsight_server.storage.readings.samples import CHUNK_S
+from jobsight_server.storage.readings.sent import deflate
 from jobsight_server.storage.statistics import refresh_statistics
-from jobsight_server.systems.migrate import upgrade
+from jobsight_server.upgrade.migrate import upgrade
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
 from site_run import JOBSIGHT, free_address, wait_until

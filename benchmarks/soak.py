@@ -37,7 +37,7 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "examples")]
 
 from jobsight_server.storage.engine import open_engine  # noqa: E402
-from jobsight_server.storage.samples import read_samples  # noqa: E402
+from jobsight_server.storage.readings.samples import read_samples  # noqa: E402
 from jobsight_server.storage.upkeep import delete_old  # noqa: E402
 from site_run import Site, free_address, wait_until  # noqa: E402
 

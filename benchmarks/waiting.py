@@ -62,7 +62,7 @@ def measure(path: Path, learned: int, waiting: int) -> None:
             assert answer.status_code == 200, answer.text
         found = answer.get_json()["runs"]
         known = sum(any(one["forecast"] is not None for one in run["forecasts"]) for run in found)
-        watch = ChangeWatch(engine, AnswerReader(reading, ForecastConfig()))
+        watch = ChangeWatch(engine, AnswerReader(ForecastConfig()))
         begin = time.process_time()
         changes = watch.look(now + 1000.0)
         look_s = time.process_time() - begin

@@ -1,4 +1,4 @@
-"""Jobsight as a rule: the public ``Profile`` of ``jobsight_predictor``, used as in the server."""
+"""Jobsight as a rule: its forecast alone, by the public ``Profile`` of ``jobsight_predictor``, and what it decides."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import PendingForecast
-from jobsight_predictor.question import Objective, Question
+from jobsight_predictor.question import Question
+from jobsight_server.accounting.runs import Failure
 
+from .decided import Ran, Recommender
 from .protocols import Rule
 from .tasks import Task
 
@@ -18,23 +20,27 @@ class _Asked(NamedTuple):
     attempts: tuple[float, ...]
 
 
+def _question(task: Task, *, by_size: bool) -> Question:
+    return Question(
+        user="workflow",
+        application=task.process,
+        processors=1,
+        requested_memory_bytes=task.request,
+        facts=(("input_bytes", task.size),) if by_size else (),
+    )
+
+
 class Jobsight(Rule):
     """Jobsight's recommendation at a task's submission, with its ladder of attempts."""
 
-    def __init__(self, objective: Objective = "coverage", coverage: float = 0.95, *, by_size: bool = False) -> None:
+    def __init__(self, coverage: float = 0.95, *, by_size: bool = False) -> None:
         """``by_size``: the size that a task reads is a fact of its question."""
         self.by_size = by_size
-        self.profile = Profile("bytes", coverage=coverage, metric="memory", objective=objective)
+        self.profile = Profile("bytes", coverage=coverage, metric="memory")
         self.asked: dict[int, _Asked] = {}
 
     def ask(self, task: Task) -> float:
-        question = Question(
-            user="workflow",
-            application=task.process,
-            processors=1,
-            requested_memory_bytes=task.request,
-            facts=(("input_bytes", task.size),) if self.by_size else (),
-        )
+        question = _question(task, by_size=self.by_size)
         attempts = self.profile.answer(question).attempts
         self.asked[id(task)] = _Asked(question, self.profile.forecast_job(question), attempts)
         return attempts[0] if attempts else task.request
@@ -53,3 +59,33 @@ class Jobsight(Rule):
             self.ask(task)
         question, forecast, _ = self.asked.pop(id(task))
         self.profile.learn(question, need, forecast, task.seconds)
+
+
+class Decided(Rule):
+    """What Jobsight decides at a task's submission, where a user submits a task with its preset until it succeeds."""
+
+    def __init__(self, coverage: float = 0.95, *, by_size: bool = False) -> None:
+        """``by_size``: the size that a task reads is a fact of its question."""
+        self.by_size = by_size
+        self._product = Recommender("memory", coverage)
+
+    def ask(self, task: Task) -> float:
+        question = _question(task, by_size=self.by_size)
+        return self._product.ask(id(task), question, task.request).decided or task.request
+
+    def again(self, task: Task, asked: float) -> float:
+        """Return the preset after less, then the recommendation, or twice as much if that has failed."""
+        more = self.ask(task)
+        if asked < task.request:
+            return task.request
+        return more if more > asked else 2.0 * asked
+
+    def fail(self, task: Task, asked: float) -> None:
+        self._product.learn(id(task), _ran(task, asked, "memory"), lower_bound=True)
+
+    def learn(self, task: Task, need: float) -> None:
+        self._product.learn(id(task), _ran(task, need, None))
+
+
+def _ran(task: Task, value: float, failure: Failure | None) -> Ran:
+    return Ran(value, task.seconds, task.submitted, task.ended, failure)

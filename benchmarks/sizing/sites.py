@@ -14,7 +14,6 @@ from jobsight_predictor.evaluation.cost import reservation_cost
 from jobsight_predictor.evaluation.equal_failures import at_equal_failures
 from jobsight_predictor.evaluation.jobs import Jobs, in_time
 from jobsight_predictor.evaluation.replay import replay_jobsight
-from jobsight_predictor.question import Objective
 from jobsight_scheduler.workload.backtest_jobs import jobs_of_trace
 from jobsight_scheduler.workload.swf import read_swf
 
@@ -71,7 +70,7 @@ def reserved_by(kind: type[rules.OfProcess], jobs: Jobs, by: Callable[[Jobs, int
     return reserved
 
 
-def compare_site(file: Path, objective: Objective, coverage: float) -> Iterator[Beside]:
+def compare_site(file: Path, coverage: float) -> Iterator[Beside]:
     """Compare each rule with Jobsight at the coverage at which it fails no more often, by user, and by user and
     application.
 
@@ -86,7 +85,7 @@ def compare_site(file: Path, objective: Objective, coverage: float) -> Iterator[
 
     @cache
     def bounds_at(target: float) -> Floats:
-        return replay_jobsight(jobs, "completion", coverage=target, objective=objective).bounds
+        return replay_jobsight(jobs, "completion", coverage=target).bounds
 
     named = any(question.application for question in jobs.questions)
     for name, kind in RULES.items():

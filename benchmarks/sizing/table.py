@@ -53,6 +53,10 @@ class Row(NamedTuple):
     def published(self) -> str | None:
         return PUBLISHED.get((self.trace, self.protocol), {}).get(self.rule)
 
+    @property
+    def is_ours(self) -> bool:
+        return self.rule.startswith("jobsight")
+
     def as_json(self) -> dict[str, str | float | int | bool | None]:
         return {**self._asdict(), "published": self.published}
 
@@ -64,8 +68,13 @@ def markdown(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: int)
 
 
 def comparison(rows: Sequence[Row]) -> str:
-    """Write the rules by trace and protocol: GBh / failed attempts, beside the published figures."""
+    """Write the rules by trace and protocol: GBh / failed attempts, beside the published figures.
+
+    Of Jobsight also the GBh over the least of a peer.
+    """
     columns = list(dict.fromkeys((row.trace, row.protocol) for row in rows))
+    peers = [row for row in rows if not row.is_ours]
+    least = {of: min(row.gbh for row in peers if (row.trace, row.protocol) == of) for of in columns}
     found = {(row.rule, row.trace, row.protocol): row for row in rows}
     header, body = ["rule"], []
     for trace, protocol in columns:
@@ -74,7 +83,8 @@ def comparison(rows: Sequence[Row]) -> str:
         cells = [f"{rule} *" if by_size else rule]
         for trace, protocol in columns:
             row = found[rule, trace, protocol]
-            cells.append(f"{row.gbh:.0f}/{row.failures}")
+            ratio = f" ({row.gbh / least[trace, protocol]:.2f})" if row.is_ours else ""
+            cells.append(f"{row.gbh:.0f}/{row.failures}{ratio}")
             if (trace, protocol) in PUBLISHED:
                 cells.append(row.published or "")
         body.append(cells)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jobsight_predictor.question import Objective
-
 from . import rules, rules_by_size
-from .ours import Jobsight
+from .ours import Decided, Jobsight
 from .protocols import PROTOCOLS, Rule
 from .table import Row
 from .tasks import Workflow
@@ -30,11 +28,14 @@ PEERS: dict[str, type[rules.OfProcess]] = {
 }
 
 
-def compare(workflow: Workflow, protocol: str, objective: Objective, coverage: float) -> Iterator[Row]:
+def compare(workflow: Workflow, protocol: str, coverage: float) -> Iterator[Row]:
     """Return each rule's row. ValueError if the protocol cannot be applied."""
     rules_by_name: dict[str, Rule] = {name: rules.ByProcess(kind) for name, kind in PEERS.items()}
-    rules_by_name["jobsight"] = Jobsight(objective, coverage)
-    rules_by_name["jobsight-by-size"] = Jobsight(objective, coverage, by_size=True)
+    rules_by_name["jobsight"] = Jobsight(coverage)
+    rules_by_name["jobsight-by-size"] = Jobsight(coverage, by_size=True)
+    if protocol == "B":  # A has no times, which show what was submitted together
+        rules_by_name["jobsight-decided"] = Decided(coverage)
+        rules_by_name["jobsight-decided-by-size"] = Decided(coverage, by_size=True)
     for name, rule in rules_by_name.items():
         gbh, failures = PROTOCOLS[protocol](workflow.tasks, rule)
         yield Row(workflow.name, protocol, name, gbh, failures, rule.by_size)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,7 +14,9 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from sizing import rules  # noqa: E402
 from sizing.protocols import Rule, protocol_b  # noqa: E402
-from sizing.tasks import Task  # noqa: E402
+from sizing.table import Row, comparison  # noqa: E402
+from sizing.tasks import Task, Workflow  # noqa: E402
+from sizing.workflows import compare  # noqa: E402
 
 GB = 1e9
 
@@ -87,3 +90,16 @@ def test_protocol_b_knows_nothing_that_has_not_happened() -> None:
         *(("ask", 0.0), ("ask", 1800.0), ("fail", 2.0), ("ask", hour)),
         *(("learn", 1.0), ("learn", 3.0), ("learn", 1.5), ("ask", 3 * hour), ("learn", 1.6)),
     ]
+
+
+def test_the_table_has_jobsight_over_the_best_peer_of_each_trace() -> None:
+    rows = [Row("x", "B", "presets", 40.0, 0), Row("x", "B", "vpa", 20.0, 3), Row("x", "B", "jobsight", 25.0, 2)]
+    assert comparison(rows).splitlines()[-1] == "| jobsight | 25/2 (1.25) |"
+
+
+def test_a_new_site_has_each_peer_and_jobsight_by_its_forecast_and_as_decided() -> None:
+    tasks = [task(2.0 + 0.1 * (k % 3), at=1e4 * k) for k in range(12)]
+    rows = {row.rule: row for row in compare(Workflow("x", tasks, Counter()), "B", 0.95)}
+    ours = [name for name in rows if name.startswith("jobsight")]
+    assert ours == ["jobsight", "jobsight-by-size", "jobsight-decided", "jobsight-decided-by-size"]
+    assert all(rows[name].gbh < rows["presets"].gbh for name in ours)

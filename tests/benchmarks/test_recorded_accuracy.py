@@ -6,14 +6,15 @@ import json
 
 import pytest
 from benchmarks.recorded_accuracy import FOLDER, QUICK, TRACES, figures, moved, read, workload
+from tests import traces
 
 from jobsight_predictor.evaluation.backtest import run_backtest
 
 
 @pytest.mark.parametrize(("trace", "metric"), QUICK)
 def test_accuracy_is_as_recorded(trace: str, metric: str) -> None:
-    if trace in TRACES and not (FOLDER / TRACES[trace]).exists():
-        pytest.skip(f"{FOLDER / TRACES[trace]} is not here; set JOBSIGHT_TRACES to the folder of the traces")
+    if trace in TRACES:
+        traces.trace(TRACES[trace])  # or skip
     found = figures(run_backtest(workload(FOLDER, trace, metric)))
     assert not moved(f"{trace} {metric}", found), "a change that moves a figure says so: run `make accuracy`"
 

@@ -12,7 +12,7 @@ from jobsight_server.accounting.parsers.qstat import TimeOf
 from jobsight_server.accounting.parsers.quantities import duration_s, size_bytes
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.adjust.present import Amount, PresentJob, run_command
-from jobsight_server.forecasts.decision import Resource
+from jobsight_server.decision.evidence import Resource
 
 _JOB_ID = re.compile(r"[0-9]{1,15}(?:\.[A-Za-z0-9][A-Za-z0-9._-]{0,200})?", re.ASCII)
 _CHUNK = re.compile(r"[0-9]{1,9}(?::[A-Za-z0-9_.-]+=[A-Za-z0-9_.-]+)*", re.ASCII)

@@ -9,15 +9,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, select
 
-from jobsight_server.accounting.amounts import memory_bytes
 from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.adjust.ledger import first_requests
 from jobsight_server.adjust.present import PresentJob, RequestChange
 from jobsight_server.advice.recommendation import JobRequest, recommend
+from jobsight_server.decision.evidence import Resource
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.decision import Resource
 from jobsight_server.forecasts.request import asked_for, question_of
-from jobsight_server.forecasts.such_jobs import SuchJob, last_runs
 from jobsight_server.settings.tables import AdjustLimits
 from jobsight_server.storage.schema import jobs
 
@@ -46,10 +44,11 @@ def share_of(*names: str) -> float:
     return int.from_bytes(digest[:8]) / 2**64
 
 
-def planned(job: PresentJob, resource: Resource, known: KnownNeed, limits: AdjustLimits) -> RequestChange | None:
-    """Return the change of a waiting job; None if it should stay as it is."""
+def planned(
+    job: PresentJob, resource: Resource, known: KnownNeed, limits: AdjustLimits, least: float
+) -> RequestChange | None:
+    """Return the change of a waiting job, to the ``least`` of the settings or more; None if it should stay as it is."""
     present = job.amounts[resource]
-    least = memory_bytes(limits.memory_at_least) if resource == "memory" else limits.time_at_least_s
     most = limits.raise_to * known.request
     wanted = known.request if known.recommended is None else known.recommended
     reason = "as the user requested" if known.recommended is None else "recommended"
@@ -91,7 +90,7 @@ def is_chosen(cluster: str, user: str, limits: AdjustLimits) -> bool:
 
 
 class Needs:
-    """The known needs of jobs of one cluster; reads each user's history once."""
+    """The known needs of jobs of one cluster."""
 
     def __init__(
         self, connection: Connection, reader: AnswerReader, cluster: str, present: Mapping[str, PresentJob]
@@ -100,7 +99,6 @@ class Needs:
         self._first = first_requests(connection, cluster, present)
         query = select(jobs).where(jobs.c.cluster == cluster, jobs.c.state.in_((QUEUED, RUNNING)))
         self._runs: dict[str, Row[Any]] = {run.job_id: run for run in connection.execute(query.order_by(jobs.c.id))}
-        self._last: dict[str, list[SuchJob]] = {}
 
     def of(self, job: PresentJob) -> dict[Resource, KnownNeed] | None:
         """Return the known need of a waiting or running job; None if its log or queue has not been read yet."""
@@ -115,23 +113,13 @@ class Needs:
             amount, first = job.amounts.get(resource), self._first.get((job.job_id, resource))
             requests[resource] = first or amount_of_run or (0.0 if amount is None else amount.whole)
         nodes = int(run.requested_nodes) if (run.requested_nodes or "").isdecimal() else None
-        request = JobRequest(processors, nodes, requests["memory"] or None, requests["runtime"] or None)
-        if job.user not in self._last:
-            self._last[job.user] = last_runs(self._connection, self._cluster, job.user)
-        found = recommend(
-            self._connection,
-            self._reader,
-            self._cluster,
-            question_of(run),
-            request,
-            runs=self._last[job.user],
-            moment="start",
-        )
+        request = JobRequest(processors, nodes, requests["memory"] or None, requests["runtime"] or None, run.gpus or 0)
+        found = recommend(self._connection, self._reader, self._cluster, question_of(run), request, moment="start")
         return {
             resource: KnownNeed(
                 requests[resource],
                 found.decisions[resource].amount,
-                max((use.amount for use in found.such_jobs.uses[resource] if use.failed), default=0.0),
+                max((row.failed_at for row in found.decisions[resource].similar.rows), default=0.0),
                 found.answers[resource].attempts,
             )
             for resource in requests

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from jobsight_server.accounting.command_output import CommandOutput
-from jobsight_server.forecasts.decision import Resource
+from jobsight_server.decision.evidence import Resource
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Engine
@@ -13,6 +13,7 @@ from jobsight_server.adjust import ledger
 from jobsight_server.adjust.plan import Needs, is_chosen, planned, planned_running
 from jobsight_server.adjust.present import Amount, PresentJob, RequestChange, SchedulerCommands
 from jobsight_server.adjust.trial import Arm, Trial, assign, assigned
+from jobsight_server.decision.evidence import Resource
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.settings.tables import AdjustLimits
 
@@ -42,13 +43,14 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Adjuster:
-    """Changes jobs of ``cluster``."""
+    """Changes jobs of ``cluster``; no job gets less than ``least``."""
 
     engine: Engine
     reader: AnswerReader
     scheduler: SchedulerCommands
     cluster: str
     limits: AdjustLimits
+    least: Mapping[Resource, float]
     clock: Callable[[], float]
 
     def dry_run(self, trial: Trial | None = None) -> Result:
@@ -123,7 +125,7 @@ class Adjuster:
         return present
 
     def _plan(self, present: dict[str, PresentJob], trial: Trial | None, result: Result) -> None:
-        may = {"memory": self.limits.memory, "runtime": self.limits.time}
+        may = {"memory": self.limits.memory, "runtime": True}
         with self.engine.connect().execution_options(reading=True) as connection:
             needs = Needs(connection, self.reader, self.cluster, present)
             arms = {} if trial is None else assigned(connection, self.cluster, trial.seed)
@@ -141,11 +143,11 @@ class Adjuster:
                 changes: list[RequestChange | None] = []
                 if job.start is None:
                     changes = [
-                        planned(job, resource, known[resource], self.limits)
+                        planned(job, resource, known[resource], self.limits, self.least[resource])
                         for resource in job.amounts
                         if may[resource] and known[resource].request > 0
                     ]
-                elif may["runtime"] and "runtime" in job.amounts:
+                elif "runtime" in job.amounts:
                     changes = [planned_running(job, known["runtime"], self.clock(), self.limits)]
                 found = [change for change in changes if change is not None]
                 if not found:

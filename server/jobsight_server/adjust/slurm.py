@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from jobsight_server.accounting.amounts import MIB
 from jobsight_server.accounting.command_output import CommandError, CommandOutput
 from jobsight_server.accounting.follow_queue import squeue_rows
 from jobsight_server.accounting.parsers.slurm.quantities import amount, clock_s, moment, tres
@@ -15,7 +14,8 @@ from jobsight_server.accounting.parsers.slurm.squeue import row_of
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.text import text_of
 from jobsight_server.adjust.present import Amount, PresentJob, run_command
-from jobsight_server.forecasts.decision import Resource
+from jobsight_server.decision.evidence import Resource
+from jobsight_server.ground.amounts import MIB
 
 _JOB_ID = re.compile(r"[0-9]{1,10}", re.ASCII)
 _MEMORY = re.compile(r"\bMinMemory(Node|CPU)=([0-9]+(?:\.[0-9]+)?[KMGTPE]?)(?=\s|$)", re.ASCII)

@@ -10,12 +10,14 @@ from sqlalchemy import Connection, Engine, bindparam, func, insert, select
 
 from jobsight_server.accounting.runs import QUEUED
 from jobsight_server.advice.recommendation import predictions
-from jobsight_server.forecasts.decision import ASKED_FOR, STEPS
+from jobsight_server.decision.evidence import ASKED_FOR
 from jobsight_server.forecasts.events import LearnedUntil, read_learned_until
-from jobsight_server.forecasts.prediction import read_prediction
 from jobsight_server.forecasts.reader import AnswerReader, RunAndMetric, read_pending
 from jobsight_server.forecasts.request import COLUMNS, ForecastJob, ForecastRequest, job_of
+from jobsight_server.ground.amounts import MIB
 from jobsight_server.storage.schema import forecast_changes, jobs
+
+_STEPS = {"memory": float(MIB), "runtime": 60.0}
 
 MOVED = 1.25
 """The ratio by which a forecast or a reservation must change to be stored."""
@@ -89,11 +91,14 @@ class ChangeWatch:
         }
         known |= {(row[0], row[1]): Reserved(row[2], row[3]) for row in connection.execute(_NEWEST, {"runs": runs})}
         asked = [(job, metric) for job in some for metric in ASKED_FOR if (job.run_id, metric) in known]
-        requests = [ForecastRequest(job.cluster, job.question, metric, moment="start") for job, metric in asked]
-        answers = map(read_prediction, predictions(connection, self._reader, requests))
+        requests = [
+            ForecastRequest(job.cluster, job.question, metric, moment="start", gpus=job.gpus or 0)
+            for job, metric in asked
+        ]
+        answers = predictions(connection, self._reader, requests)
         for (job, metric), answer in zip(asked, answers, strict=True):
             old, new = known[job.run_id, metric], Reserved(answer.value, answer.bound)
-            if has_moved(old, new, STEPS[metric]):
+            if has_moved(old, new, _STEPS[metric]):
                 yield {"run_id": job.run_id, "time": now, "metric": metric} | {
                     f"{when}_{name}": value
                     for when, amounts in (("old", old), ("new", new))

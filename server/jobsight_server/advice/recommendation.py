@@ -2,68 +2,87 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from statistics import median_low
 
 import msgspec
 from sqlalchemy import Connection, func, select
 
 from jobsight_predictor.profile.forecast import further
 from jobsight_predictor.question import Moment, Question
-from jobsight_server.accounting.amounts import MIB
+from jobsight_server.decision.evidence import ASKED_FOR, Resource, Similar
+from jobsight_server.decision.rule import AGAIN, FEW, Decision
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
-from jobsight_server.forecasts.decision import ASKED_FOR, STEPS, Decision, Enough, Need, Resource, decide, together
-from jobsight_server.forecasts.prediction import Prediction, SimilarUse, read_prediction, whole_job
-from jobsight_server.forecasts.request import WHOLE, job_question
-from jobsight_server.forecasts.such_jobs import SuchJob, SuchJobs, last_runs, such_jobs
-from jobsight_server.storage.clusters import memory_of_largest_nodes
+from jobsight_server.forecasts.evidence import Evidences, read_evidence
+from jobsight_server.forecasts.last_runs import LastRun
+from jobsight_server.forecasts.prediction import Prediction, SimilarUse
+from jobsight_server.forecasts.request import ForecastConfig, job_question, read_jobs, shape_of
+from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.schema import job_nodes
 
-_USERS_KEPT = 100  # users whose last runs are cached while many questions are answered
+_KILLED_LAST = (
+    'SELECT id FROM (SELECT id, profiled, failure FROM jobs WHERE cluster = ? AND "user" = ? AND application {} '
+    "AND state = 'ended' ORDER BY \"end\" DESC LIMIT 40) latest WHERE failure IS NOT NULL AND NOT profiled"
+)
+"""Users and workflow engines submit again before a run has waited for its samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRequest:
     """The request of the whole job; None is not requested. ``memory_bytes`` is the sum over its ``nodes``.
 
-    Where the scheduler chooses the number of nodes, it is at most that of processors.
+    Where the scheduler chooses the number of nodes, it is at most that of processors. ``gpus`` None is unknown.
     """
 
     processors: int = 1
     nodes: int | None = None
     memory_bytes: float | None = None
     walltime_s: float | None = None
+    gpus: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """Forecasts by metric, and the decision on each request, of the whole job, in whole MiB and minutes.
+    """Forecasts by metric, and the decision on each request, of the whole job.
 
     The ``bound`` of an answer in ``ASKED_FOR`` is the recommendation, else the request; its ``attempts`` begin with
-    that. ``enough``: the jobs for which the recommendations are enough; None if unknown.
+    that. ``is_named``: the job's application is known.
     """
 
     request: JobRequest
-    such_jobs: SuchJobs
     answers: dict[str, Prediction]
     decisions: Mapping[Resource, Decision]
-    enough: Enough | None = None
+    is_named: bool = True
+
+    @property
+    def similar(self) -> Similar:
+        """Return the similar runs that a text names: those behind the memory, or else behind the run time."""
+        memory, runtime = (self.decisions[resource].similar for resource in ASKED_FOR)
+        return memory if memory.rows else runtime
+
+    @property
+    def memory_is_virtual(self) -> bool:
+        """Return whether the last of them requested address space."""
+        rows = self.decisions["memory"].similar.rows
+        return bool(rows and rows[0].is_virtual)
 
     def best(self, metric: Resource) -> float | None:
-        """Return the recommendation, or the job's request if that is best; None without data on similar jobs."""
+        """Return the recommendation to a user, or the job's request if that is best; None without data on similar
+        jobs."""
         decision = self.decisions[metric]
-        return decision.amount or (requested(metric, self.request) if decision.similar else None)
+        known = requested(metric, self.request) if decision.similar.known else None
+        return decision.amount or decision.shorter or known
+
+    def most(self, metric: Resource) -> float | None:
+        """Return the largest use of similar jobs that is known exactly."""
+        known = self.decisions[metric].similar.known
+        return None if known is None or known.least is None else known.most
 
 
-def plain_request(question: Question) -> JobRequest:
+def plain_request(question: Question, gpus: int | None = None) -> JobRequest:
     """Return the whole job's request from a question, which has it per processor; an unknown number counts as 1."""
-    processors = question.processors or 1
-    memory = question.requested_memory_bytes
-    whole = None if memory is None else memory * processors
-    return JobRequest(processors, None, whole, question.requested_time_s)
+    shape = shape_of(question, gpus)
+    return JobRequest(shape.processors, None, shape.memory_bytes or None, shape.walltime_s or None, gpus)
 
 
 def recommend(
@@ -73,109 +92,125 @@ def recommend(
     question: Question,
     request: JobRequest,
     metrics: Sequence[str] | None = ASKED_FOR,
-    runs: Sequence[SuchJob] | None = None,
     moment: Moment = "submission",
+    *,
+    is_unproven: bool = False,
 ) -> Recommendation:
     """Recommend a job's request at submission, or at ``start`` if it waits already.
 
     ``question`` and ``request`` describe the same job. ``metrics``, with ``ASKED_FOR``, are those to forecast, None all
-    that concern the user; ``runs`` the user's last ones, if already read. An unknown number of processors counts as 1.
+    that concern the user. An unknown number of processors counts as 1. ``is_unproven``: as in ``decide``.
     """
-    runs = last_runs(connection, cluster, question.user or "", question.application) if runs is None else runs
-    such = such_jobs(runs, question, request.processors)
     per = "job" if question.processors else "processor"
     requests = [ForecastRequest(cluster, question, metric, per, moment) for metric in metrics or (None,)]
     answers = {answer.metric: answer for answer in reader.answers(connection, requests)}
-    most = _most(memory_of_largest_nodes(connection).get(cluster), request)
+    evidence = _evidence(connection, reader.config, [(cluster, question)])
     decisions: dict[Resource, Decision] = {}
     for metric in ASKED_FOR:
-        decisions[metric], answers[metric] = _decided(metric, answers[metric], request, such, most[metric])
-    return Recommendation(request, such, answers, decisions, together(decisions, such.uses))
+        decisions[metric], answers[metric] = _decided(
+            metric, answers[metric], cluster, question, request, evidence, is_unproven=is_unproven
+        )
+    return Recommendation(request, answers, decisions, question.application is not None)
 
 
-def recommend_as_last(
-    connection: Connection,
-    reader: AnswerReader,
-    cluster: str,
-    user: str,
-    like: SuchJob,
-    runs: Sequence[SuchJob] | None = None,
-    metrics: Sequence[str] | None = ASKED_FOR,
-) -> Recommendation:
-    """Recommend for another job submitted like this one; ``metrics`` and ``runs`` as in ``recommend``."""
+def asked_as(connection: Connection, user: str, like: LastRun) -> tuple[Question, JobRequest]:
+    """Return the question and the request of another job submitted like this one."""
     memory, walltime = like.requested_memory_bytes, like.requested_walltime_s
     subject = (user, like.name, like.queue, like.processors, memory, walltime, like.group, like.account)
-    question = job_question(*subject, facts=like.facts)
     held = connection.scalar(select(func.count()).where(job_nodes.c.run_id == like.run_id))
-    request = JobRequest(like.processors, held or None, memory, walltime)
-    return recommend(connection, reader, cluster, question, request, metrics, runs)
+    request = JobRequest(like.processors, held or None, memory, walltime, like.gpus or 0)
+    return job_question(*subject, facts=like.facts), request
 
 
-def predictions(connection: Connection, reader: AnswerReader, requests: Sequence[ForecastRequest]) -> list[str]:
-    """Return the answers of ``reader`` as JSON; for described jobs with the decided reservation.
+def predictions(connection: Connection, reader: AnswerReader, requests: Sequence[ForecastRequest]) -> list[Prediction]:
+    """Return the answers of ``reader``; for described jobs with the decided reservation.
 
     A question about a user alone gets the forecast: the next job may be any.
     """
-    largest = memory_of_largest_nodes(connection)
-
-    @lru_cache(_USERS_KEPT)
-    def runs_of(cluster: str, user: str) -> list[SuchJob]:
-        return last_runs(connection, cluster, user)
-
-    @lru_cache(1)  # memory and run time of a question follow each other
-    def such_as(cluster: str, question: Question) -> SuchJobs:
-        return such_jobs(runs_of(cluster, question.user or ""), question, plain_request(question).processors)
-
+    answered = reader.answered(connection, requests)
+    described = {
+        (answer.cluster, asked.question): None
+        for asked, answer in answered
+        if answer.cluster is not None and answer.metric in ASKED_FOR and asked.question != Question(user=asked.user)
+    }
+    of_clusters = [(cluster, question) for cluster, question in described if cluster is not None]
+    evidence = _evidence(connection, reader.config, of_clusters)
     found = []
-    for asked, text in reader.asked_texts(connection, requests):
-        question, cluster = asked.question, asked.cluster
-        (metric,) = [name for name in ASKED_FOR if name == asked.metric] or (None,)
-        if metric is not None and cluster is not None and question != Question(user=question.user):
-            request, such = plain_request(question), such_as(cluster, question)
-            most = _most(largest.get(cluster), request)[metric]
-            _, answer = _decided(metric, read_prediction(text), request, such, most)
-            text = msgspec.json.encode(answer).decode()
-        found.append(text)
+    for asked, answer in answered:
+        question, cluster = asked.question, answer.cluster
+        (metric,) = [name for name in ASKED_FOR if name == answer.metric] or (None,)
+        if metric is not None and cluster is not None and (cluster, question) in described:
+            request = plain_request(question, asked.gpus)
+            _, answer = _decided(metric, answer, cluster, question, request, evidence)
+        found.append(answer)
     return found
 
 
-def answers_to(
-    connection: Connection, reader: AnswerReader, requests: Iterable[ForecastRequest]
-) -> dict[ForecastRequest, Prediction]:
-    """Return the same as records, for requests that name cluster and metric; equal ones are answered once."""
-    distinct = list(dict.fromkeys(requests))
-    return dict(zip(distinct, map(read_prediction, predictions(connection, reader, distinct)), strict=True))
+def _evidence(connection: Connection, config: ForecastConfig, jobs: Sequence[tuple[str, Question]]) -> Evidences:
+    """Read the evidence for these jobs, with the kills of runs that still wait for their samples."""
+    found = read_evidence(connection, config, jobs)
+    names = {(cluster, question.user or "", question.application) for cluster, question in jobs}
+    killed = [
+        run
+        for cluster, user, application in names
+        for (run,) in fetch(
+            connection,
+            _KILLED_LAST.format("IS NULL" if application is None else "= ?"),
+            (cluster, user, *([] if application is None else [application])),
+        )
+    ]
+    for job in sorted(read_jobs(connection, killed).values(), key=lambda job: job.end or 0.0) if killed else ():
+        for resource in ASKED_FOR:
+            found.learn(job, resource, None, is_late=False)
+    return found
 
 
 def _decided(
-    metric: Resource, answer: Prediction, request: JobRequest, such: SuchJobs, most: float
+    metric: Resource,
+    answer: Prediction,
+    cluster: str,
+    question: Question,
+    request: JobRequest,
+    evidence: Evidences,
+    *,
+    is_unproven: bool = False,
 ) -> tuple[Decision, Prediction]:
-    """Return the decision on a request, at most ``most``, and the answer with its reservation."""
-    count = request.processors if answer.per == "processor" and metric not in WHOLE else 1
-    whole, asked = whole_job(answer, metric, count), requested(metric, request)
-    need = Need(whole.need, whole.need_steps, whole.bound_basis == "facts")
-    decision = decide(metric, asked, such.uses[metric], need, STEPS[metric], most, is_named=such.is_named)
-    used = [amount / count for amount in such.used(metric)] if decision.similar else []
-    similar = SimilarUse(decision.similar, min(used, default=None), max(used, default=None))
-    answer = msgspec.structs.replace(answer, similar=similar)
-    if used and asked and (decision.amount or 0.0) > asked and (answer.value or 0.0) < min(used):
-        # Cut at a request that all similar jobs exceed.
-        answer = msgspec.structs.replace(answer, value=median_low(used), probability=None)
+    """Return the decision on a request, and the answer with its reservation."""
+    count = request.processors if answer.per == "processor" else 1
+    whole, asked = answer.whole_job(request.processors), requested(metric, request)
+    shape = shape_of(question, request.gpus)._replace(
+        processors=request.processors,
+        memory_bytes=request.memory_bytes or 0.0,
+        walltime_s=request.walltime_s or 0.0,
+    )
+    decision = evidence.decide(
+        metric, cluster, question, shape, whole.bound, nodes=request.nodes, is_unproven=is_unproven
+    )
+    most = evidence.most(metric, cluster, request.nodes or request.processors)
+    similar, known = decision.similar, decision.similar.known
+    used = None if known is None or known.least is None else (known.least / count, known.most / count)
+    answer = msgspec.structs.replace(answer, similar=SimilarUse(similar.runs, *(used or (None, None))))
     forecast = None if whole.bound is None else min(whole.bound, most)
     first = decision.amount or asked or forecast
     if first is None:
         return decision, answer
-    attempts = tuple(dict.fromkeys(max(first, min(amount, most)) for amount in further(first, whole.attempts)))
-    exceeds = answer.exceed_probability if first == whole.bound else None
-    if decision.enough is not None:
-        exceeds = 1.0 - decision.enough
+    attempts: tuple[float, ...]
+    if decision.then is not None:
+        attempts = first, decision.then, min(AGAIN * decision.then, most)
+    else:
+        attempts = tuple([max(first, min(amount, most)) for amount in further(first, whole.attempts)])
+    exceeds = None
+    if similar.exact >= FEW:
+        exceeds = 1.0 - max([share for step, share in whole.need_steps if step <= first * (1.0 + 1e-9)], default=0.0)
+    elif first == whole.bound and answer.n:
+        exceeds = answer.exceed_probability
     is_limited = decision.amount is None and asked is not None and (whole.need or 0.0) > asked
     basis = answer.bound_basis if first == whole.bound else "request" if first == asked else "similar jobs"
     return decision, msgspec.structs.replace(
         answer,
         bound=first / count,
         bound_basis=basis,
-        attempts=tuple(attempt / count for attempt in attempts),
+        attempts=tuple(attempt / count for attempt in dict.fromkeys(attempts)),
         exceed_probability=exceeds,
         limited_by_request=is_limited,
     )
@@ -184,12 +219,3 @@ def _decided(
 def requested(metric: Resource, request: JobRequest) -> float | None:
     """Return the memory or run time that a job requests."""
     return request.memory_bytes if metric == "memory" else request.walltime_s
-
-
-def _most(largest: int | None, request: JobRequest) -> dict[Resource, float]:
-    """Return the memory of the job's nodes if each is the cluster's ``largest``; inf if no agent reports it.
-
-    Without a number of nodes, each processor may be on a separate node.
-    """
-    memory = math.inf if largest is None else float(largest // MIB * MIB) * (request.nodes or request.processors)
-    return {"memory": memory, "runtime": math.inf}

@@ -18,16 +18,16 @@ from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
 from jobsight_predictor.hierarchical import Hierarchical
 from jobsight_predictor.question import Question
-from jobsight_server.accounting.amounts import MIB
 from jobsight_server.advice.recommendation import Recommendation, plain_request, recommend
 from jobsight_server.advice.words import KEPT as KEPT_BECAUSE
+from jobsight_server.decision.rule import FEW, MORE
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.decision import MORE_THAN_FAILED
-from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.forecasts.request import question_of_text, question_text
+from jobsight_server.ground.amounts import MIB
+from jobsight_server.ground.answers import Record, Share
+from jobsight_server.ground.errors import RefusedError
+from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.storage.engine import LARGEST_ID, fetch_by_keys, lock_until_commit, upsert, write_many
-from jobsight_server.storage.errors import RefusedError
-from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import requirement_state, requirements
 
 KEPT = 100_000
@@ -103,14 +103,14 @@ def ask(connection: Connection, reader: AnswerReader, submitted: SubmittedJob) -
     question = replace(submitted.job, requested_memory_bytes=requested / (submitted.job.processors or 1))
     found = recommend(connection, reader, cluster, question, plain_request(question))
     decision, confidence = found.decisions["memory"], None
-    if found.such_jobs.most("memory") is not None or found.answers["memory"].value is not None:
-        amount, enough = decision.amount, decision.enough
+    if found.most("memory") is not None or found.answers["memory"].value is not None:
+        amount, exceeds = decision.amount, found.answers["memory"].exceed_probability
         if failed_bytes is not None:
             attempts = found.answers["memory"].attempts
-            amount = next((one for one in attempts if one >= MORE_THAN_FAILED * failed_bytes), None)
+            amount = next((one for one in attempts if one >= MORE * failed_bytes), None)
         given = requested if amount is None else min(_whole_mib(amount), requested)
-        if failed_bytes is None and given < requested:
-            confidence = enough
+        if failed_bytes is None and given < requested and decision.similar.exact >= FEW and exceeds is not None:
+            confidence = 1.0 - exceeds
         reason = _reason(found, given, requested)
     else:
         given = requested if failed_bytes is not None else _tried(connection, submitted)
@@ -124,7 +124,7 @@ def ask(connection: Connection, reader: AnswerReader, submitted: SubmittedJob) -
     number = connection.execute(query).scalar_one()
     if number % _DELETE_EVERY == 0:
         _delete_beyond(connection, number - KEPT)
-    return Requirement(number, cluster, given, requested, confidence, decision.similar, reason)
+    return Requirement(number, cluster, given, requested, confidence, decision.similar.runs, reason)
 
 
 def take_feedback(connection: Connection, feedback: Feedback) -> tuple[Taken, Row[Any] | None]:
@@ -176,11 +176,15 @@ def _failed_bytes(connection: Connection, submitted: SubmittedJob) -> int:
 
 
 def _reason(found: Recommendation, given: float, requested: float) -> str:
-    decision, used = found.decisions["memory"], found.such_jobs.used("memory")
-    if not decision.similar:
+    decision = found.decisions["memory"]
+    similar, known = decision.similar, decision.similar.known
+    if not similar.rows:
         return _NOT_MEASURED
-    jobs = f"From {decision.similar} similar {'job' if decision.similar == 1 else 'jobs'}"
-    jobs += f", which used {_mib(min(used))} to {_mib(max(used))}." if used else ", which ran out of memory."
+    jobs = f"From {similar.runs} similar {'job' if similar.runs == 1 else 'jobs'}"
+    if known is not None and known.least is not None:
+        jobs += f", which used {_mib(known.least)} to {_mib(known.most)}."
+    else:
+        jobs += ", which ran out of memory." if similar.failed else ", whose use is not known exactly."
     if decision.amount is not None and decision.amount > requested:
         return f"{jobs} The request stays, but it is too small: request {_mib(decision.amount)}."
     if given < requested:

@@ -12,11 +12,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from jobsight_server.accounting.amounts import MIB, memory_bytes, time_s
 from jobsight_server.accounting.parsers.quantities import requested_bytes
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.advice.recommendation import JobRequest
-from jobsight_server.forecasts.record import Record
+from jobsight_server.ground.amounts import MIB, memory_bytes, time_s
+from jobsight_server.ground.answers import Record
 
 MINUTE_S = 60.0
 _MEMORY_AT_MOST = 2.0**50

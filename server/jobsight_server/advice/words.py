@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Literal
 
 from sqlalchemy import Connection, Row, select
@@ -12,8 +13,6 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.groups import level_fields
 from jobsight_predictor.profile.reserve import Basis
 from jobsight_predictor.question import Question
-from jobsight_server.accounting.amounts import MIB, clock_text, memory_text, size_text, time_text
-from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.advice.recommendation import JobRequest, Recommendation, recommend, requested
 from jobsight_server.advice.scheduler_words import (
     MINUTE_S,
@@ -24,12 +23,15 @@ from jobsight_server.advice.scheduler_words import (
     pbs_advice,
     slurm_advice,
 )
+from jobsight_server.decision.evidence import ASKED_FOR, Resource, Similar
+from jobsight_server.decision.lately import Lately
+from jobsight_server.decision.rule import Kept
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.decision import ASKED_FOR, Enough, Kept, Resource
+from jobsight_server.forecasts.last_runs import LastRun
 from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.reader import SeriesKey, read_answers
-from jobsight_server.forecasts.record import Metric, Record, Share
-from jobsight_server.forecasts.such_jobs import SuchJob, SuchJobs
+from jobsight_server.ground.amounts import MIB, clock_text, memory_text, size_text, time_text
+from jobsight_server.ground.answers import Metric, Record, Share
 from jobsight_server.settings.declared import AccountingSource
 from jobsight_server.storage.schema import accounting_files
 
@@ -63,13 +65,15 @@ class Advice(Record):
 
     ``such_jobs``: number of the user's similar jobs with measurements; ``text`` has their use. ``notable``: there are
     similar jobs, and the request is below the recommendation, or twice as large; without a recommendation, the use of
-    similar jobs counts. ``slurm`` and ``pbs`` are the recommendation in the words of the question.
+    similar jobs counts. ``engine``: the workflow engine that named the job, and alone may change its request. ``slurm``
+    and ``pbs`` are what a hook may set, in the words of the question: memory, and a time limit that is longer.
     """
 
     cluster: str
     user: str
     text: str
     notable: bool
+    engine: str | None
     such_jobs: int
     such_jobs_memory_bytes: float | None
     such_jobs_runtime_s: float | None
@@ -90,22 +94,35 @@ def advise(
     *,
     slurm: bool = False,
     gpus: int | None = None,
+    engine: str | None = None,
+    lately: Lately | None = None,
+    now: float = 0.0,
 ) -> Advice:
     """Advise on ``request``, of the same job as ``question``, in the words of PBS, of Slurm, or neither.
 
-    ``gpus``: requested ones; None is unknown.
+    ``gpus``: requested ones; None is unknown. ``lately``: jobs that were lowered just before ``now`` (UTC).
     """
     of_gpus = _metrics_of_gpus(connection, cluster, question.user or "", gpus)
-    found = recommend(connection, reader, cluster, question, request, (*ASKED_FOR, *of_gpus))
-    such, (memory, runtime) = found.such_jobs, (found.decisions[metric].amount for metric in ASKED_FOR)
-    used_bytes, ran_s = map(such.most, ASKED_FOR)
+    request = replace(request, gpus=gpus)
+    metrics, name = (*ASKED_FOR, *of_gpus), (cluster, question.user or "", question.application)
+    found = recommend(connection, reader, cluster, question, request, metrics)
+    decided = found.decisions["memory"]
+    is_lowered = decided.amount is not None and decided.amount < (request.memory_bytes or 0.0)
+    if lately is not None and engine is None and is_lowered:
+        if lately.is_unproven(*name, max(row.end for row in decided.similar.rows), now):
+            found = recommend(connection, reader, cluster, question, request, metrics, is_unproven=True)
+        else:
+            lately.add(*name, now)
+    memory, runtime = (found.decisions[metric].amount for metric in ASKED_FOR)
+    used_bytes, ran_s = map(found.most, ASKED_FOR)
     return Advice(
         cluster=cluster,
         user=question.user or "",
         text=sentence(found, memory_text if pbs is None else pbs_memory_text),
         notable=_is_notable(request.memory_bytes, memory, used_bytes)
-        or _is_notable(request.walltime_s, runtime, ran_s),
-        such_jobs=such.jobs,
+        or _is_notable(request.walltime_s, runtime or found.decisions["runtime"].shorter, ran_s),
+        engine=engine,
+        such_jobs=found.similar.runs,
         such_jobs_memory_bytes=used_bytes,
         such_jobs_runtime_s=ran_s,
         processors=request.processors,
@@ -119,7 +136,7 @@ def advise(
         ],
         slurm=slurm_advice(request, memory, runtime) if slurm else None,
         # PBS's words in an answer are of resident memory.
-        pbs=None if pbs is None else pbs_advice(pbs, request, None if such.memory_is_virtual else memory, runtime),
+        pbs=None if pbs is None else pbs_advice(pbs, request, None if found.memory_is_virtual else memory, runtime),
     )
 
 
@@ -147,18 +164,18 @@ def _forecast(answer: Prediction, asked: float | None, kept: Kept | None = None)
 
 
 def sentence(found: Recommendation, memory: Callable[[float], str] = memory_text) -> str:
-    """Write the recommendation, if it differs from the request, the use of similar jobs, and the request.
+    """Write what to request, the use of similar jobs, why a request stays, and the job's request.
 
     ``memory`` formats requested bytes, as the scheduler takes them.
     """
-    such, request, advised = found.such_jobs, found.request, found.decisions
-    sentences = [what_to_ask(found, memory), f"{_used(such)}.", *_kept(found)]
+    sentences = [what_to_ask(found, memory), _used(found), *_kept(found)]
     asked, missing = [], []
     texts = zip(ASKED_FOR, (memory, time_text), ("no memory request", "no time limit"), strict=True)
     for metric, write, nothing in texts:
-        if not such.used(metric) and advised[metric].amount is None:
+        decision = found.decisions[metric]
+        if decision.similar.known is None and decision.amount is None:
             continue
-        if (amount := requested(metric, request)) is None:
+        if (amount := requested(metric, found.request)) is None:
             missing.append(nothing)
         else:
             asked.append(write(amount))
@@ -169,52 +186,59 @@ def sentence(found: Recommendation, memory: Callable[[float], str] = memory_text
 
 
 def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_text) -> str:
-    """Write ``Ask for 402M and 12 min: enough for all 11 similar jobs.``; empty if the job's own request is best."""
-    virtual = " of virtual memory" if found.such_jobs.memory_is_virtual else ""
-    memory_bytes, runtime_s = (found.decisions[metric].amount for metric in ASKED_FOR)
-    amounts = [] if memory_bytes is None else [f"{memory(memory_bytes)}{virtual}"]
-    amounts += [] if runtime_s is None else [time_text(runtime_s)]
+    """Write ``Ask for 420M and 12 min.``; empty if the job's own request is best."""
+    amounts, then, estimates = [], [], []
+    for metric, write in zip(ASKED_FOR, (memory, time_text), strict=True):
+        decision, asked = found.decisions[metric], requested(metric, found.request)
+        if (amount := decision.amount or decision.shorter) is not None:
+            virtual = " of virtual memory" if metric == "memory" and found.memory_is_virtual else ""
+            amounts.append(f"{write(amount)}{virtual}")
+            if decision.then is not None and decision.similar.failed and amount > (asked or 0.0):
+                then.append(write(decision.then))
+            if decision.is_estimate:
+                estimates.append(decision.similar)
     if not amounts:
         return ""
-    kind = "similar jobs" if found.such_jobs.is_named else "jobs of yours"
-    enough = "" if found.enough is None else f": enough for {how_many(found.enough)} {kind}"
-    sources = {decision.estimated_from for decision in found.decisions.values() if decision.amount is not None}
-    if "facts" in sources:
-        enough = ", estimated from jobs with similar facts"
-    elif "other processors" in sources:
-        enough = f", estimated from jobs{found.such_jobs.on_processors}"
-    elif sources != {None}:
-        jobs = min(found.decisions[metric].similar for metric in ASKED_FOR if found.decisions[metric].estimated_from)
-        together = " submitted together" if "one burst" in sources else ""
-        enough = f", estimated from only {jobs} {kind if jobs > 1 else 'similar job'}{together}"
-    steps = [f"{time_text(limit)}: {how_many(jobs)}" for limit, jobs in found.decisions["runtime"].steps]
-    of_time = f" Run time {'; '.join(steps)}." if steps else ""
-    return f"Ask for {' and '.join(amounts)}{enough}.{of_time}"
+    next_time = f"; if that is not enough, {' and '.join(then)}" if then else ""
+    why = f" {_why_estimated(estimates[0])}" if estimates else ""
+    return f"Ask for {' and '.join(amounts)}{next_time}.{why}"
+
+
+def _why_estimated(similar: Similar) -> str:
+    if not similar.runs:
+        return "This is an estimate from other jobs: none like this one is known."
+    if not similar.is_alike:
+        return "This is an estimate: similar jobs had other numbers of processors."
+    runs = f"only {similar.exact} similar jobs are" if similar.exact > 1 else "at most one similar job is"
+    return f"This is an estimate: {runs} known exactly."
 
 
 KEPT: dict[Kept, str] = {
-    "not measured": "the use of similar jobs is unknown, or not comparable",
-    "no forecast": "there is no forecast until the model is trained",
+    "not measured": "the use of no similar job is known exactly",
+    "other requests": "the application's earlier jobs asked for much more or less, or had other GPUs or processors",
     "no application": "a job without a name may belong to any application",
-    "few jobs": "fewer than 5 similar jobs have been measured",
-    "one burst": "the similar jobs were submitted together",
+    "few runs": "fewer than 3 similar jobs, in 2 batches, asked for as much and are known exactly",
     "other processors": "no similar job had as many processors",
-    "forecast higher": "the forecast allows for a higher need",
-    "enough requested": "at most one in 20 similar jobs needed more",
+    "ran out": "a similar job with a lower request has just run out",
+    "unproven": "a similar job was submitted just now, and how it ends is not known yet",
+    "larger": "this job may be larger than all that are known",
+    "enough requested": "no similar job has run out of as much",
     "as requested": "similar jobs need as much",
+    "time": "a shorter one frees nothing by itself, and jobs that outrun it are killed",
+    "kept": "it should stay, by the job's comment or the site's settings",
 }
 
 
 def _kept(found: Recommendation) -> list[str]:
-    """Write why a request is kept, or nothing recommended; empty without similar jobs."""
+    """Write why a request is kept, or nothing recommended; empty without earlier jobs."""
     words: dict[Resource, str] = {"memory": "memory request", "runtime": "time limit"}
     why: dict[tuple[bool, str], list[str]] = {}
     for metric, decision in found.decisions.items():
-        if decision.kept is not None:
+        if decision.kept is None or decision.shorter is not None:
+            continue
+        if decision.similar.runs or decision.kept in ("other requests", "kept"):
             is_asked = requested(metric, found.request) is not None
             why.setdefault((is_asked, KEPT[decision.kept]), []).append(words[metric])
-    if not found.such_jobs.jobs:
-        return []
     return [
         f"{'Keep the' if is_asked else 'There is no advice on a'} {' and '.join(names)}: {reason}."
         for (is_asked, reason), names in why.items()
@@ -232,15 +256,6 @@ def similar_use(answer: Prediction) -> tuple[float, float] | None:
     return (min(answer.last_values), max(answer.last_values)) if is_similar and answer.last_values else None
 
 
-def how_many(enough: Enough) -> str:
-    """Write the jobs for which a recommendation was enough.
-
-    >>> how_many(Enough(11, 11)), how_many(Enough(97, 100))
-    ('all 11', '97 of 100')
-    """
-    return f"all {enough.jobs}" if enough.within == enough.jobs else f"{enough.within} of {enough.jobs}"
-
-
 def pbs_memory_text(value: float) -> str:
     """Write memory as PBS takes it.
 
@@ -250,27 +265,53 @@ def pbs_memory_text(value: float) -> str:
     return f"{memory_text(value).lower()}b"
 
 
-def _used(such: SuchJobs) -> str:
-    job = "similar job" if such.is_named else "job"
-    if not such.jobs:
-        return f"No {job} of yours has been measured yet"
-    subject = f"Your last {job if such.jobs == 1 else f'{such.jobs} {job}s'}{such.on_processors}"
-    used = []
-    if (memory := such.most("memory")) is not None:
-        at_most = "" if such.jobs == 1 else "at most "
-        measured = len(such.used("memory"))
-        of = f" ({measured} measured)" if measured < such.jobs else ""
-        used.append(f"used {at_most}{size_text(memory)}{of}")
-    if (runtime := such.most("runtime")) is not None:
-        used.append(f"ran {'' if such.jobs == 1 else 'at most '}{time_text(runtime)}")
-    failed = [
-        f"{count if such.jobs > 1 else 'it'} ran out of {what}"
-        for what in FAILED_METRIC
-        if (count := such.ran_out(what))
-    ]
-    if not used:
-        return f"{subject}: {', '.join(failed)}"
-    return f"{subject} {' and '.join(used)}" + (f" ({', '.join(failed)})" if failed else "")
+def _used(found: Recommendation) -> str:
+    """Write the use of the similar runs: one number of runs, and what is known of each resource."""
+    similar = found.similar
+    if not similar.rows:
+        is_said = any(one.amount or one.kept == "other requests" for one in found.decisions.values())
+        return "" if is_said else "No similar job of yours has been measured yet."
+    job = "similar job" if found.is_named else "job"
+    subject = f"Your last {job if similar.runs == 1 else f'{similar.runs} {job}s'}{_on_processors(similar, found)}"
+    of_memory, of_time = (found.decisions[metric].similar for metric in ASKED_FOR)
+    used = [text for text in (_used_memory(of_memory), _ran(of_time)) if text]
+    if of_memory.failed:
+        of_all = of_memory.failed == of_memory.runs
+        used.insert(1 if of_memory.known else 0, f"{'' if of_all else f'{of_memory.failed} '}ran out of memory")
+    return f"{subject} {' and '.join(used) or 'gave no measurement'}."
+
+
+def _used_memory(similar: Similar) -> str:
+    known = similar.known
+    if known is None:
+        return ""
+    amount, some = size_text(known.largest), ""
+    if known.at_least > known.most:
+        return f"used {f'at least {amount}' if similar.runs == 1 else f'up to {amount} or more'}"
+    if similar.exact < similar.runs:
+        some = f" ({similar.exact} known exactly)"
+    return f"used {'at most ' if similar.runs > 1 else ''}{amount}{some}"
+
+
+def _ran(similar: Similar) -> str:
+    known, failed = similar.known, similar.failed
+    if known is None or known.least is None:
+        longest = max([row.failed_at for row in similar.rows], default=0.0)
+        return f"{'all' if failed == similar.runs else failed} were killed at {time_text(longest)}" if failed else ""
+    if not failed:
+        return f"ran {'at most ' if similar.runs > 1 else ''}{time_text(known.most)}"
+    limit = time_text(max(row.failed_at for row in similar.rows))
+    return f"{similar.exact} ended within {time_text(known.most)}, {failed} were killed at {limit}"
+
+
+def _on_processors(similar: Similar, found: Recommendation) -> str:
+    """Write their numbers of processors, empty if all of the application had as many as the job."""
+    counts = {row.shape.processors for row in similar.rows}
+    if not similar.has_other_counts and counts == {found.request.processors}:
+        return ""
+    least, most = min(counts), max(counts)
+    plural = "s" if most > 1 else ""
+    return f" on {least} processor{plural}" if least == most else f" on {least} to {most} processors"
 
 
 Scheduler = Literal["slurm", "pbs", "gridengine"]
@@ -300,7 +341,7 @@ class AskLine(Record):
     text: str
 
 
-Like = SuchJob | Row[Any]
+Like = LastRun | Row[Any]
 """A job, or its row of ``jobs``, with the form of its request: ``select`` or ``nodes``, the option for memory, GPUs."""
 
 
@@ -312,14 +353,11 @@ def lines_to_ask(
 ) -> list[AskLine]:
     """Write the recommended memory and run time, or the job's own request where that is best, for ``scheduler``.
 
-    Uses the form of ``like``, by default the last similar job. For Slurm and PBS if the scheduler is None; empty
-    without an amount.
+    Uses the form of ``like``, if given. For Slurm and PBS if the scheduler is None; empty without an amount.
     """
     memory, runtime = (found.best(metric) if metric in metrics else None for metric in ASKED_FOR)
     if memory is None and runtime is None:
         return []
-    if like is None and found.such_jobs.runs:
-        like = found.such_jobs.runs[0]
     wanted: tuple[Scheduler, ...] = ("slurm", "pbs") if scheduler is None else (scheduler,)
     write = {"slurm": _slurm, "pbs": _pbs, "gridengine": _gridengine}
     return [AskLine(name, "\n".join(write[name](found.request, memory, runtime, like))) for name in wanted]

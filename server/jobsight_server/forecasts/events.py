@@ -22,11 +22,11 @@ from sqlalchemy import (
 )
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.profile.forecast import AtStart
+from jobsight_predictor.profile import PendingForecast
 from jobsight_predictor.question import Moment, Question
 from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.forecasts.reader import RunAndMetric, SeriesKey, forget_learned
-from jobsight_server.forecasts.request import COLUMNS, ForecastConfig, ForecastJob, job_of, question_of_text, read_jobs
+from jobsight_server.forecasts.request import COLUMNS, NOT_LEARNED, ForecastJob, job_of, question_of_text, read_jobs
 from jobsight_server.storage.engine import of_runs, write_many
 from jobsight_server.storage.schema import jobs, learned_until, outcomes, pending_at_start, profiles
 
@@ -176,11 +176,7 @@ WAITS = and_(jobs.c.profiled.is_(False), jobs.c.state.in_(("queued", "running", 
 
 
 def learned_events(
-    connection: Connection,
-    config: ForecastConfig,
-    begin: LearnedUntil,
-    end: int | None,
-    under_way: dict[int, ForecastJob],
+    connection: Connection, begin: LearnedUntil, end: int | None, under_way: dict[int, ForecastJob]
 ) -> list[Event]:
     """Yield the events after ``begin``, up to and including the run with ``learn_seq`` ``end``; None: all.
 
@@ -196,7 +192,7 @@ def learned_events(
                 under_way[asked.job.run_id] = asked.job
     for learn_seq, report in _reported(connection, first, end, begin.outcome_id):
         found.append((learn_seq, 1, 0.0, 0, report))
-    for learn_seq, finished in _finished(connection, config, first, end, under_way):
+    for learn_seq, finished in _finished(connection, first, end, under_way):
         found.append((learn_seq, 0, 0.0, 0, finished))
     found.sort(key=lambda entry: entry[:4])
     return [event for *_, event in found]
@@ -210,7 +206,7 @@ def when(event: ForecastDue | Finished) -> tuple[float, int]:
 
 
 def _finished(
-    connection: Connection, config: ForecastConfig, begin: int, end: int | None, under_way: dict[int, ForecastJob]
+    connection: Connection, begin: int, end: int | None, under_way: dict[int, ForecastJob]
 ) -> list[tuple[int, Finished]]:
     """Yield a run's use of the metrics learned at each ``learn_seq``; late values have their own."""
     names = ("run_id", "metric", "value", "attribution", "lower_bound")
@@ -225,7 +221,8 @@ def _finished(
     found: dict[tuple[int, int], dict[str, Observation | None]] = {}
     for learn_seq, run_id, metric, value, attribution, lower_bound in connection.execute(query):
         of_run = found.setdefault((learn_seq, run_id), {})
-        of_run[metric] = Observation(value, lower_bound) if value is not None and config.learns(attribution) else None
+        is_evidence = value is not None and attribution not in NOT_LEARNED
+        of_run[metric] = Observation(value, lower_bound) if is_evidence else None
     known = read_jobs(connection, [run_id for _, run_id in found if run_id not in under_way])
     known |= {run_id: under_way.pop(run_id) for _, run_id in found if run_id in under_way}
     reported = _reported_first(connection)
@@ -233,7 +230,8 @@ def _finished(
     for (learn_seq, run_id), measured in found.items():
         # The log always has the run time, so an event without it is a late value.
         all_of = observed(known[run_id], measured, is_late="runtime" not in measured)
-        all_of = {metric: all_of.get(metric) for metric in METRICS if all_of.get(metric) is not None}
+        kept = ("runtime",) if "runtime" in measured else ()
+        all_of = {metric: all_of.get(metric) for metric in METRICS if metric in kept or all_of.get(metric) is not None}
         for metric in [metric for metric in all_of if (run_id, metric) in reported]:
             all_of[metric] = None
         events.append((learn_seq, Finished(known[run_id], all_of)))
@@ -327,20 +325,29 @@ def read_unasked(connection: Connection, moment: Moment, before: float) -> list[
     return [job_of(row) for row in connection.execute(query)]
 
 
-def read_at_start(connection: Connection, runs: Sequence[int]) -> dict[RunAndMetric, AtStart]:
-    """Return the forecasts at start of these runs, if they waited."""
-    found: dict[RunAndMetric, AtStart] = {}
+_AT_START = ("value", "bound", "probability", "stated_exceed", "out_near_limit")
+
+AtStartRow = tuple[Any, ...]
+"""Run, metric, what is kept of a forecast at its start, its ``forecasts`` as MessagePack."""
+
+
+def read_at_start(connection: Connection, runs: Sequence[int]) -> dict[RunAndMetric, PendingForecast]:
+    """Return the forecasts at start of these runs, if they waited, as far as they are kept."""
+    found: dict[RunAndMetric, PendingForecast] = {}
     query = select(pending_at_start).where(pending_at_start.c.run_id.in_(bindparam("runs", expanding=True)))
-    for run_id, metric, *values, state in of_runs(connection, query, runs):
-        found[run_id, metric] = AtStart(*values)._replace(forecasts=None if state is None else _decode_state(state))
+    for run_id, metric, *values, forecasts in of_runs(connection, query, runs):
+        again = found[run_id, metric] = PendingForecast(_decode_state(forecasts))
+        for name, value in zip(_AT_START, values, strict=True):
+            setattr(again, name, value)
     return found
 
 
-def write_at_start(
-    connection: Connection, pending: Mapping[RunAndMetric, AtStart], learned_runs: Sequence[int]
-) -> None:
+def at_start_row(key: RunAndMetric, again: PendingForecast) -> AtStartRow:
+    """Make a row of the table ``pending_at_start``."""
+    return *key, *(getattr(again, name) for name in _AT_START), _encode_state(again.forecasts)
+
+
+def write_at_start(connection: Connection, rows: Sequence[AtStartRow], learned_runs: Sequence[int]) -> None:
     """Store forecasts at start; delete those of ``learned_runs``, and of runs that will never be learned."""
     forget_learned(connection, pending_at_start, learned_runs, ("running", "ended"))
-    write_many(
-        connection, _WRITE, [(*key, *values[:-1], _encode_state(values.forecasts)) for key, values in pending.items()]
-    )
+    write_many(connection, _WRITE, rows)

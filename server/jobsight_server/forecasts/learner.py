@@ -5,34 +5,33 @@ from __future__ import annotations
 import gc
 import json
 import math
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
+import msgspec
 from sqlalchemy import Connection
 
 from jobsight_predictor.forecasters.base import LARGEST
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.answer import need_steps
-from jobsight_predictor.profile.forecast import AtStart, PendingForecast
-from jobsight_predictor.profile.groups import Part
+from jobsight_predictor.profile import PendingForecast, Profile
 from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series
-from jobsight_server.accounting.runs import FAILED_METRIC
-from jobsight_server.forecasts.decision import ASKED_FOR, STEPS, Need, Resource, decide
+from jobsight_server.decision.evidence import ASKED_FOR, Resource
 from jobsight_server.forecasts.events import (
+    AtStartRow,
     Event,
     Finished,
     ForecastDue,
     Judged,
     Observation,
     Reported,
+    at_start_row,
     read_at_start,
 )
-from jobsight_server.forecasts.prediction import series_answer
+from jobsight_server.forecasts.evidence import OF, Evidences, evidence_key, site_key
+from jobsight_server.forecasts.prediction import five_of_series, predict
 from jobsight_server.forecasts.reader import (
     PendingRow,
     RunAndMetric,
@@ -49,12 +48,10 @@ from jobsight_server.forecasts.reader import (
     stored_states,
 )
 from jobsight_server.forecasts.request import ForecastConfig, ForecastJob
-from jobsight_server.forecasts.such_jobs import LastRuns, finished_run, reported_run
+from jobsight_server.storage.clusters import memory_of_largest_nodes
 
 _Key = TypeVar("_Key")
-
-_LAST = "*"
-"""Precedes the metric in the key of a user's last runs."""
+_encode = msgspec.json.Encoder().encode
 
 AllJudged = dict[RunAndMetric, Judged]
 """The forecasts for each run and metric."""
@@ -95,7 +92,8 @@ class Known(NamedTuple):
     states: StoredStates
     series: Sequence[tuple[SeriesKey, Series, float | None]]
     pending: Mapping[RunAndMetric, PendingForecast]
-    at_start: Mapping[RunAndMetric, AtStart]
+    at_start: Mapping[RunAndMetric, PendingForecast]
+    largest_nodes: Mapping[str, int]
 
 
 def read_known(connection: Connection, wanted: Wanted) -> Known:
@@ -105,6 +103,7 @@ def read_known(connection: Connection, wanted: Wanted) -> Known:
         list(read_series(connection, wanted.users)),
         read_pending(connection, wanted.runs),
         read_at_start(connection, wanted.runs),
+        memory_of_largest_nodes(connection),
     )
 
 
@@ -115,7 +114,7 @@ class Changes(NamedTuple):
     states: Sequence[StateRow]
     series: Sequence[SeriesRow]
     pending: Sequence[PendingRow]
-    at_start: Mapping[RunAndMetric, AtStart]
+    at_start: Sequence[AtStartRow]
     learned_runs: Sequence[int]
     periods: Mapping[tuple[str, str], int]
 
@@ -133,12 +132,12 @@ class Learner:
         self._metrics = metrics
         self._profiles: dict[tuple[str, str], Profile] = {}
         self._of_users: dict[SeriesKey, _OfUser] = {}
-        self._last: defaultdict[tuple[str, str, str], LastRuns] = defaultdict(LastRuns)
+        self._evidence = Evidences(config)
         self._states: dict[tuple[str, str, str], StateRow] = {}
         self._loaded: set[object] = set()
         self._learned_runs: list[int] = []
         self._pending: dict[RunAndMetric, PendingForecast] = {}
-        self._at_start: dict[RunAndMetric, AtStart] = {}
+        self._at_start: dict[RunAndMetric, PendingForecast] = {}
         self._events: Sequence[Event] = ()
 
     def wanted(self, events: Sequence[Event]) -> Wanted:
@@ -158,7 +157,9 @@ class Learner:
             for cluster, metric, question in asked
             for key in self._profile(cluster, metric).state_keys(question)
         ]
-        keys += [StateKey(cluster, _LAST + metric, user) for cluster, user in users for metric in self._own(ASKED_FOR)]
+        for resource in self._requests_in(*self._metrics):
+            keys += [evidence_key(cluster, question, resource) for cluster, question in jobs]
+            keys += [site_key(cluster, resource) for cluster, _ in users]
         states, new_users = self._new(dict.fromkeys(keys)), self._new(users)
         pending, at_start = ({run_id for run_id, _ in kept} for kept in (self._pending, self._at_start))
         return Wanted(states, new_users, runs, pending, at_start)
@@ -171,9 +172,9 @@ class Learner:
         """
         for (cluster, metric), stored in known.states.items():
             state = state_of(stored)
-            if metric.startswith(_LAST):
-                of = metric.removeprefix(_LAST)
-                self._last |= {(cluster, user, of): LastRuns(part) for user, (part, _) in state.items()}
+            if metric.startswith(OF):
+                for name, part in state.items():
+                    self._evidence.load(StateKey(cluster, metric, name), part.state)
             else:
                 self._profile(cluster, metric).load(state)
         for key, series, updated in known.series:
@@ -181,10 +182,14 @@ class Learner:
                 self._of_users[key] = _OfUser(self._profile(key.cluster, key.metric), series, updated)
         self._pending = {**known.pending, **self._pending}
         self._at_start = {**known.at_start, **self._at_start}
-        return self.learn(self._events)
+        return self.learn(self._events, known.largest_nodes)
 
     def _own(self, metrics: Iterable[str]) -> list[str]:
         return [metric for metric in metrics if metric in self._metrics]
+
+    @staticmethod
+    def _requests_in(*metrics: str) -> list[Resource]:
+        return [resource for resource in ASKED_FOR if resource in metrics]
 
     def _new(self, keys: Iterable[_Key]) -> list[_Key]:
         """Return the keys not read before; state read earlier may have learned since."""
@@ -192,12 +197,14 @@ class Learner:
         self._loaded.update(found)
         return found
 
-    def learn(self, events: Sequence[Event]) -> AllJudged:
-        """Learn the events; return the forecasts for each finished job.
+    def learn(self, events: Sequence[Event], largest_nodes: Mapping[str, int]) -> AllJudged:
+        """Learn the events; return the forecasts for each finished job. No job asks for more than ``largest_nodes``
+        have, by cluster.
 
         One metric after the other takes a quarter less time: its groups stay in the processor's cache.
         """
         judged: AllJudged = {}
+        self._evidence.largest = largest_nodes
         for metric in self._metrics:
             self._learn(metric, events, judged)
         for event in events:
@@ -217,25 +224,27 @@ class Learner:
                     if moment == "submission":
                         self._pending[job.run_id, metric] = self._forecast(job, metric)
                     else:
-                        forecast = self._profile(job.cluster, metric).forecast_job(job.question, moment)
-                        self._at_start[job.run_id, metric] = AtStart.of(forecast)
+                        again = self._profile(job.cluster, metric).forecast_job(job.question, moment)
+                        self._at_start[job.run_id, metric] = again
                 case Finished(job, observations):
                     if metric in observations:
                         judged[job.run_id, metric] = self._finish(job, metric, observations[metric])
-                    if metric in ASKED_FOR:
-                        self._learn_run(job, metric, observations)
+                    for resource in self._requests_in(metric):
+                        # The log always has the run time: without it, this is a late value.
+                        is_late = "runtime" not in observations
+                        if not is_late or metric in observations:
+                            self._evidence.learn(job, resource, observations.get(metric), is_late=is_late)
                     self._forget(job, metric)
                 case Reported(cluster, of_metric, question, observation, at):
                     key = SeriesKey(cluster, question.user or "", metric)
                     if metric == of_metric:
                         self._observe(key, question, observation, at)
-                    if metric in ASKED_FOR and of_metric in ASKED_FOR:
-                        value, failed = observation
-                        run = reported_run(question, of_metric, value, at, failed=failed)
-                        self._last[cluster, key.user, metric].add(run)
+                        for resource in self._requests_in(metric):
+                            self._evidence.learn_report(cluster, question, resource, observation, at)
             for key in event.series:
                 if last.get(key) == i and (own := self._of_users.get(key)) is not None:
-                    own.answer = series_answer(own.profile, key.user, own.series, own.updated)
+                    five = five_of_series(own.series.answer(), own.updated)
+                    own.answer = _encode(predict(own.profile, key, Question(user=key.user), five)).decode()
 
     def _forget(self, job: ForecastJob, metric: str) -> None:
         self._pending.pop((job.run_id, metric), None)
@@ -246,10 +255,8 @@ class Learner:
         for (cluster, metric), profile in self._profiles.items():
             for key, part in profile.changed_state().items():
                 self._states[cluster, metric, key] = state_row(cluster, metric, key, part)
-        for (cluster, user, metric), runs in self._last.items():
-            if (state := runs.changed_state()) is not None:
-                name = _LAST + metric
-                self._states[cluster, name, user] = state_row(cluster, name, user, Part(state, None))
+        for name, part in self._evidence.changed_state():
+            self._states[name] = state_row(*name, part)
 
     def changes(self, _: None = None) -> Changes:
         """Return the rows to store."""
@@ -264,7 +271,7 @@ class Learner:
             list(self._states.values()),
             of_users,
             [pending_row(key, forecast) for key, forecast in self._pending.items()],
-            self._at_start,
+            [at_start_row(key, again) for key, again in self._at_start.items()],
             self._learned_runs,
             {key: period for key, period in periods.items() if period is not None},
         )
@@ -275,7 +282,7 @@ class Learner:
         again = self._at_start.get((job.run_id, metric))
         if again is None:  # it did not wait, or it ended as it started
             is_later = job.has_waited and not self._config.requests_only
-            again = AtStart.of(profile.forecast_job(job.question, "start") if is_later else forecast)
+            again = profile.forecast_job(job.question, "start") if is_later else forecast
         judged = _judged(forecast, again, observation)
         if observation is not None:
             key = SeriesKey(job.cluster, job.user, metric)
@@ -283,51 +290,18 @@ class Learner:
         return judged
 
     def _forecast(self, job: ForecastJob, metric: str) -> PendingForecast:
-        """Return the forecast at submission, with the decided request."""
+        """Return the forecast at submission, with the decided or kept request, in the unit of the forecast."""
         profile = self._profile(job.cluster, metric)
         forecast = profile.forecast_job(job.question)
-        for resource in ASKED_FOR:
-            if resource == metric:
-                decided = self._decided_request(job, resource, profile, forecast)
-                if decided is not None and decided != forecast.bound:
-                    forecast = forecast.asking(decided)
+        for resource in self._requests_in(metric):
+            per = job.shape.processors if resource == "memory" else 1
+            bound = None if forecast.bound is None else forecast.bound * per
+            decision = self._evidence.decide(resource, job.cluster, job.question, job.shape, bound)
+            amounts = [decision.amount or job.shape.asked(resource), decision.then]
+            attempts = tuple(amount / per for amount in amounts if amount)
+            if attempts and attempts[0] != forecast.bound:
+                forecast = forecast.asking(attempts)
         return forecast
-
-    def _decided_request(
-        self, job: ForecastJob, resource: Resource, profile: Profile, forecast: PendingForecast
-    ) -> float | None:
-        """Return the decided or kept request, in the unit of the forecast; None: its bound."""
-        question, last = job.question, self._last[job.cluster, job.user, resource]
-        per = question.processors or 1 if resource == "memory" else 1
-        asked = (profile.requests.of(question) or 0.0) * per
-
-        def need() -> Need:
-            whole = profile.need_of(question, forecast)
-            steps = [(amount * per, share) for amount, share in need_steps(profile, whole, "submission")]
-            return Need(None if whole.bound is None else whole.bound * per, steps, forecast.basis == "facts")
-
-        def decided() -> tuple[float, int]:
-            such = last.similar(question)
-            decision = decide(resource, asked, such.uses[resource], need, STEPS[resource], is_named=such.is_named)
-            return decision.amount or asked, decision.similar
-
-        if question.facts:  # they may differ from job to job
-            return decided()[0] / per or None
-        return last.decided((question.application, question.processors or 1, resource, asked), decided) / per or None
-
-    def _learn_run(self, job: ForecastJob, resource: str, observations: Mapping[str, Observation | None]) -> None:
-        """Learn the run for decisions; without a run time it was learned already, and its memory is a late value."""
-        failed = job.failure and FAILED_METRIC[job.failure]
-        used = {
-            metric: found.value
-            for metric, found in observations.items()
-            if found is not None and (metric == failed or not found.is_lower_bound)
-        }
-        last = self._last[job.cluster, job.user, resource]
-        if "runtime" in observations:
-            last.add(finished_run(job, used))
-        elif "memory" in used:
-            last.fill_in(job.run_id, used["memory"] * (job.question.processors or 1))
 
     def _observe(
         self,
@@ -335,12 +309,14 @@ class Learner:
         question: Question,
         observation: Observation,
         at: float,
-        forecasts: tuple[PendingForecast, AtStart] | None = None,
+        forecasts: tuple[PendingForecast, PendingForecast] | None = None,
         seconds: float | None = None,
     ) -> None:
         profile, value = self._profile(key.cluster, key.metric), observation.value
         forecast, again = forecasts or (None, None)
         profile.learn(question, value, forecast, seconds, lower_bound=observation.is_lower_bound, at=at, at_start=again)
+        for resource in self._requests_in(key.metric):
+            self._evidence.note_limits(key.cluster, resource, profile.are_limits)
         if observation.is_lower_bound:
             return
         if (own := self._of_users.get(key)) is None:
@@ -355,13 +331,12 @@ class Learner:
         return found
 
 
-def _judged(forecast: PendingForecast, again: AtStart, observation: Observation | None) -> Judged:
+def _judged(forecast: PendingForecast, again: PendingForecast, observation: Observation | None) -> Judged:
     first = forecast.first
     was_enough = observation is not None and not observation.is_lower_bound and observation.value <= (first or 0.0)
     # Attempts after one that was enough are not needed, and take time.
     attempts = (first,) if was_enough and first is not None else forecast.attempts
-    probability = None if forecast.value is None else forecast.probability
-    return Judged(forecast.value, forecast.bound, probability, attempts, again.value, again.probability)
+    return Judged(forecast.value, forecast.bound, forecast.probability, attempts, again.value, again.probability)
 
 
 @contextmanager

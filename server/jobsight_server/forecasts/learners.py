@@ -23,8 +23,8 @@ from jobsight_server.forecasts.events import WAITS, Event, LearnedUntil, write_a
 from jobsight_server.forecasts.learner import AllJudged, Changes, Known, Learner, Wanted, read_known
 from jobsight_server.forecasts.reader import drop_old_state, write_learned
 from jobsight_server.forecasts.request import ForecastConfig
+from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.engine import of_runs
-from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs
 
 BY_COST = ("runtime", "memory", "cpu", "bandwidth", "gpu_memory", "gpu_utilisation")
@@ -162,8 +162,8 @@ def store_changes(connection: Connection, changes: Sequence[Changes], until: Lea
     Deletes the stored forecasts of runs that were learned, and of runs that will never be.
     """
     pending = [row for each in changes for row in each.pending]
-    at_start = {key: forecast for each in changes for key, forecast in each.at_start.items()}
-    runs = list(dict.fromkeys([*(row[0] for row in pending), *(run_id for run_id, _ in at_start)]))
+    at_start = [row for each in changes for row in each.at_start]
+    runs = list(dict.fromkeys(row[0] for row in [*pending, *at_start]))
     waiting = {run_id for (run_id,) in of_runs(connection, _STILL_WAITING, runs)}
     learned_runs = changes[0].learned_runs
     series = [row for each in changes for row in each.series]
@@ -172,7 +172,6 @@ def store_changes(connection: Connection, changes: Sequence[Changes], until: Lea
     for each in changes:
         for (cluster, metric), period in each.periods.items():
             drop_old_state(connection, cluster, metric, period)
-    at_start = {key: forecast for key, forecast in at_start.items() if key[0] in waiting}
-    write_at_start(connection, at_start, learned_runs)
+    write_at_start(connection, [row for row in at_start if row[0] in waiting], learned_runs)
     write_learned_until(connection, until)
     return len(series)

@@ -15,7 +15,7 @@ from jobsight_predictor.question import FIELDS, Question
 from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.forecasts.events import Observation, Observations, observed
 from jobsight_server.forecasts.request import COLUMNS, ForecastJob, job_of, question_of_text, question_text
-from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.storage.schema import jobs, outcomes, profiles
 
 ROUNDED = 0.01  # share by which a reported reservation may differ from the run's

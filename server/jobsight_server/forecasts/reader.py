@@ -10,14 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Any, NamedTuple
 from zlib import compress, decompress
 
 import msgspec
-from sqlalchemy import Connection, Engine, Table, bindparam, delete, select
+from sqlalchemy import Connection, Table, bindparam, delete, select
 
-from jobsight_predictor.metrics import METRICS, metrics_of
+from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.profile.groups import Part
@@ -27,13 +28,13 @@ from jobsight_server.forecasts.prediction import (
     NOWHERE,
     RETRAINING,
     Prediction,
-    computed_answer,
+    five_of,
     no_answer,
-    read_prediction,
-    written,
+    predict,
+    read_stored,
 )
 from jobsight_server.forecasts.request import ForecastConfig, ForecastRequest
-from jobsight_server.storage.engine import LookUps, driver_sql, fetch_by_keys, of_runs, upsert, write_many
+from jobsight_server.storage.engine import fetch_by_keys, of_runs, upsert, write_many
 from jobsight_server.storage.schema import jobs, model_state, pending_forecasts, series
 
 # Computed together, from state read together.
@@ -41,31 +42,13 @@ _COMPUTED_AT_ONCE = 2000
 
 _PARTS_KEPT = 2000  # for the next question, about 15 MB in each thread that computes
 
-_BY_METRIC = 'SELECT metric, answer FROM series WHERE cluster = ? AND "user" = ? AND metric = ?'
-_BY_USER = 'SELECT metric, answer FROM series WHERE cluster = ? AND "user" = ?'
-
 
 class AnswerReader:
     """Answers questions under the site's configuration; ignores an outdated model."""
 
-    def __init__(self, engine: Engine, config: ForecastConfig) -> None:
+    def __init__(self, config: ForecastConfig) -> None:
         self.config = config
-        self._look_ups = LookUps(engine)
         self._kept: list[KeptProfiles] = []
-        self._by_metric, self._by_user = driver_sql(engine, _BY_METRIC), driver_sql(engine, _BY_USER)
-
-    def stored_reply(self, cluster: str, user: str, metric: str | None) -> str | None:
-        """Return the stored answers for a waiting scheduler that names the user alone, bypassing SQLAlchemy.
-
-        ``metric`` is a forecast one, or None for all. Returns None unless every answer is stored and up to date.
-        """
-        asked = (self._by_user, (cluster, user)) if metric is None else (self._by_metric, (cluster, user, metric))
-        rows = self._look_ups.rows(*asked)
-        known = {name: answer for name, answer in rows if self.config.made(answer)}
-        needed = {*metrics_of(gpus=False), *(name for name, _ in rows)} if metric is None else {metric}
-        if not known.keys() >= needed:
-            return None
-        return reply_of([written(cluster, user, name, known[name]) for name in METRICS if name in known])
 
     def answers(self, connection: Connection, requests: Sequence[ForecastRequest]) -> list[Prediction]:
         """Answer in the order of the requests, one answer for each metric.
@@ -76,57 +59,55 @@ class AnswerReader:
         Raises:
             UserError: a requested metric is not forecast.
         """
-        return [read_prediction(text) for _, text in self.asked_texts(connection, requests)]
+        return [answer for _, answer in self.answered(connection, requests)]
 
-    def asked_texts(
+    def answered(
         self, connection: Connection, requests: Sequence[ForecastRequest]
-    ) -> list[tuple[ForecastRequest, str]]:
-        """Answer as JSON texts, each with its cluster and metric: names are put before a stored text, which is not
-        parsed.
+    ) -> list[tuple[ForecastRequest, Prediction]]:
+        """Return the answers, each with its request.
 
         All metrics include those of GPUs for a job that requests some; if that is unknown, for users whose jobs used
         some.
         """
         placed = [there for request in requests for there in self._placed(connection, request)]
-        keys = {
-            (request, metric): SeriesKey(request.cluster, request.user, metric)
-            for request in placed
-            if request.cluster is not None
-            for metric in request.metrics
-        }
-        stored = read_answers(connection, list(dict.fromkeys(keys.values())))
-        wanted = [
-            (request, metric)
-            for request in placed
-            for metric in request.metrics
-            if request.metric
-            or not METRICS[metric].of_gpus
-            or (keys.get((request, metric)) in stored if request.gpus is None else request.gpus > 0)
-        ]
-        asked = [(keys[entry], entry[0].question, entry[0].moment) for entry in wanted if entry in keys]
-        found: dict[_Asked, str] = {
-            (key, question, moment): stored[key]
-            for key, question, moment in asked
-            if moment == "submission" and question == Question(user=key.user) and self.config.made(stored.get(key, ""))
-        }
+        keys = [[SeriesKey(each.cluster or "", each.user, metric) for metric in each.metrics] for each in placed]
+        stored = read_answers(connection, list(dict.fromkeys(chain.from_iterable(keys))))
+        asked: dict[_Asked, None] = {}
+        ready: dict[SeriesKey, Prediction] = {}
+        wanted: list[tuple[ForecastRequest, SeriesKey, _Asked | None]] = []
+        for request, of_request in zip(placed, keys, strict=True):
+            is_of_user = request.is_of_user and request.moment == "submission"
+            for key in of_request:
+                has_gpus = key in stored if request.gpus is None else request.gpus > 0
+                if not (request.metric or has_gpus) and METRICS[key.metric].of_gpus:
+                    continue
+                if key not in ready and is_of_user and self.config.made(stored.get(key, "")):
+                    ready[key] = read_stored(stored[key])
+                one = None if is_of_user and key in ready else (key, request.question, request.moment)
+                if one is not None and request.cluster is not None:
+                    asked[one] = None
+                wanted.append((request, key, one))
         # Users' state is read once: their questions follow one another.
-        rest = sorted(dict.fromkeys(entry for entry in asked if entry not in found), key=itemgetter(0))
+        rest, computed = sorted(asked, key=itemgetter(0)), dict[_Asked, Prediction]()
         for begin in range(0, len(rest), _COMPUTED_AT_ONCE):
-            found |= self._computed(connection, rest[begin : begin + _COMPUTED_AT_ONCE], stored)
-        return [(request._replace(metric=name), self._text(request, name, found)) for request, name in wanted]
+            computed |= self._computed(connection, rest[begin : begin + _COMPUTED_AT_ONCE], stored)
+        found = []
+        for request, key, one in wanted:
+            if request.cluster is None:
+                answer = no_answer((None, *key[1:]), self.config.coverage, NOWHERE)
+            else:
+                answer = ready[key] if one is None else computed[one]
+            found.append((request, answer if request.scale is None else answer.whole_job(request.scale)))
+        return found
 
     def learned(self, connection: Connection, users: Iterable[tuple[str, str]]) -> dict[SeriesKey, Prediction]:
         """Return the answers for (cluster, user) in the metrics of which these users have a value."""
         keys = [SeriesKey(cluster, user, metric) for cluster, user in users for metric in METRICS]
         stored = read_answers(connection, keys)
-        found = {key: read_prediction(written(*key, text)) for key, text in stored.items() if self.config.made(text)}
+        found = {key: read_stored(text) for key, text in stored.items() if self.config.made(text)}
         rest = [key for key in keys if key in stored and key not in found]
         requests = [ForecastRequest(key.cluster, Question(user=key.user), key.metric) for key in rest]
         return found | dict(zip(rest, self.answers(connection, requests), strict=True))
-
-    def close(self) -> None:
-        """Close the connection that the calling thread keeps; the next request opens another."""
-        self._look_ups.close()
 
     def _placed(self, connection: Connection, request: ForecastRequest) -> list[ForecastRequest]:
         """Split the request by cluster; unchanged if no cluster knows the user."""
@@ -136,17 +117,9 @@ class AnswerReader:
         places = connection.scalars(query).all()
         return [request._replace(cluster=place) for place in places] or [request]
 
-    def _text(self, request: ForecastRequest, metric: str, found: Mapping[_Asked, str]) -> str:
-        cluster, user = request.cluster, request.user
-        if cluster is None:
-            answer = no_answer(metric, self.config.coverage, NOWHERE)
-        else:
-            answer = found[SeriesKey(cluster, user, metric), request.question, request.moment]
-        return written(cluster, user, metric, answer, request.scale)
-
     def _computed(
         self, connection: Connection, asked: Sequence[_Asked], stored: Mapping[SeriesKey, str]
-    ) -> dict[_Asked, str]:
+    ) -> dict[_Asked, Prediction]:
         questions = [(key.cluster, key.metric, question) for key, question, _ in asked]
         try:
             kept = self._kept.pop()  # another thread has others
@@ -155,19 +128,14 @@ class AnswerReader:
         usable = read_profiles(connection, self.config, questions, kept)
         found = {}
         for key, question, moment in asked:
-            profile, own = usable[key.cluster, key.metric], stored.get(key)
+            profile, five = usable[key.cluster, key.metric], five_of(stored.get(key))
             if profile is None:
-                found[key, question, moment] = no_answer(key.metric, self.config.coverage, RETRAINING, own)
+                found[key, question, moment] = no_answer(key, self.config.coverage, RETRAINING, five)
             else:
-                found[key, question, moment] = computed_answer(profile, question, own, moment)
+                found[key, question, moment] = predict(profile, key, question, five, moment)
         if sum(len(profile.parts) for profile in kept.values()) <= _PARTS_KEPT:
             self._kept.append(kept)
         return found
-
-
-def reply_of(texts: Iterable[str]) -> str:
-    """Return ``{"predictions": [...]}`` with these answers."""
-    return f'{{"predictions":[{",".join(texts)}]}}'
 
 
 RunAndMetric = tuple[int, str]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,65 +14,73 @@ from jobsight_predictor.metrics import METRICS, metrics_of
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.question import (
     FIELDS,
-    LIMITS,
-    OBJECTIVES,
     Facts,
-    Limit,
     Moment,
-    Objective,
     Question,
 )
 from jobsight_server.accounting.runs import Failure
-from jobsight_server.settings.declared import Settings
+from jobsight_server.decision.evidence import Resource, Shape
+from jobsight_server.decision.rule import Limits
+from jobsight_server.ground.amounts import MIB
+from jobsight_server.ground.errors import UserError
+from jobsight_server.ground.facts import facts_of
+from jobsight_server.ground.job_names import application
+from jobsight_server.settings.declared import Fabric, Settings
 from jobsight_server.storage.engine import of_runs
-from jobsight_server.storage.errors import UserError
-from jobsight_server.storage.facts import application, facts_of
 from jobsight_server.storage.schema import jobs
+
+LEAST: Mapping[Resource, float] = {"memory": 100.0 * MIB, "runtime": 600.0}
+
+NOT_LEARNED = frozenset({"apportioned", "unknown"})
+"""Attributions of values that are shown and not learned (docs/use/definitions.md, Attribution)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastConfig:
     """Configuration of bounds and of the learned values.
 
-    ``coverage`` is the target fraction of jobs within their bounds, ``objective`` that of reservations,
-    ``walltime_limit`` whether requested times are enforced, and ``fabric`` the network whose bandwidth is learned.
-    ``requests_only``: learn memory and run time as of submission, all that recommendations need.
+    ``coverage`` is the target fraction of jobs within their bounds, ``fabric`` the network whose bandwidth is learned.
+    ``requests_only``: learn memory and run time as of submission, all that recommendations need. ``resident``: clusters
+    whose logs have no page cache in their memory. ``floors``: no request is lowered below these; ``keep``: users and
+    applications whose requests are not changed.
     """
 
     coverage: float = 0.95
-    learn_apportioned: bool = False
-    objective: Objective = "coverage"
-    walltime_limit: Limit = "auto"
-    fabric: str = "fastest"
+    fabric: Fabric = "fastest"
     requests_only: bool = False
-
-    def learns(self, attribution: str | None) -> bool:
-        """Return whether it is learned, not only shown (docs/use/definitions.md, Attribution)."""
-        return self.learn_apportioned if attribution == "apportioned" else attribution != "unknown"
+    resident: frozenset[str] = frozenset()
+    floors: Mapping[Resource, float] = field(default_factory=lambda: dict(LEAST))
+    keep: frozenset[str] = frozenset()
 
     def profile(self, metric: str) -> Profile:
         """Make an empty profile of ``metric``."""
-        return Profile(
-            METRICS[metric].unit,
-            self.coverage,
-            metric=metric,
-            objective=self.objective,
-            limit=self.walltime_limit if metric == "runtime" else "auto",
-        )
+        return Profile(METRICS[metric].unit, self.coverage, metric=metric)
+
+    def limits(self, resource: Resource, *, enforced: bool, most: float = math.inf) -> Limits:
+        """Return the limits of a decision."""
+        return Limits(self.floors[resource], most, self.coverage, enforced)
+
+    def keeps(self, question: Question) -> bool:
+        """Return whether the site keeps the requests of such jobs."""
+        return question.user in self.keep or question.application in self.keep
 
     def made(self, stored: str) -> bool:
-        """Return whether the stored text of an answer agrees with this configuration and release.
+        """Return whether a stored answer is of this release, and agrees with this configuration.
 
         A changed ``coverage`` applies from the next question on; answers stored before are recomputed.
         """
-        return f'"coverage":{self.coverage!r},' in stored and '"need_steps":' in stored
+        return stored.startswith('{"cluster":') and f'"coverage":{self.coverage!r},' in stored
 
 
 def forecast_config(settings: Settings) -> ForecastConfig:
     """Make the configuration from the settings."""
-    (objective,) = [name for name in OBJECTIVES if name == settings.bound_objective]
-    (limit,) = [name for name in LIMITS if name == settings.walltime_limit]
-    return ForecastConfig(settings.coverage, settings.learn_apportioned, objective, limit, settings.fabric)
+    return ForecastConfig(
+        settings.coverage,
+        settings.fabric,
+        resident=settings.resident_clusters,
+        floors=settings.least,
+        keep=frozenset(settings.keep),
+    )
 
 
 PER = ("processor", "job")
@@ -103,6 +112,11 @@ class ForecastRequest(NamedTuple):
     @property
     def user(self) -> str:
         return self.question.user or ""
+
+    @property
+    def is_of_user(self) -> bool:
+        """Return whether it is about the next job of the user, which may be any."""
+        return self.question == Question(user=self.question.user)
 
     @property
     def metrics(self) -> Sequence[str]:
@@ -166,6 +180,18 @@ class ForecastJob(NamedTuple):
     failure: Failure | None
     gpus: int | None = None
     memory_is_virtual: bool | None = None
+    exit_status: int | None = None
+    ended_abnormally: bool | None = None
+
+    @property
+    def has_completed(self) -> bool:
+        """Return whether the log shows no failure, cancellation or kill of the ended run."""
+        return self.failure is None and not self.exit_status and not self.ended_abnormally
+
+    @property
+    def shape(self) -> Shape:
+        """Return what it asks for."""
+        return shape_of(self.question, self.gpus or 0)
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -190,6 +216,13 @@ class ForecastJob(NamedTuple):
     def user(self) -> str:
         assert self.question.user is not None
         return self.question.user
+
+
+def shape_of(question: Question, gpus: int | None) -> Shape:
+    """Return what the job of ``question`` asks for; None GPUs are unknown."""
+    processors = question.processors or 1
+    memory = (question.requested_memory_bytes or 0.0) * processors
+    return Shape(processors, gpus, memory, question.requested_time_s or 0.0, question.facts)
 
 
 COLUMNS = (

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, delete, text
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Moment, Question
-from jobsight_server.forecasts.decision import ASKED_FOR
+from jobsight_server.decision.evidence import ASKED_FOR
 from jobsight_server.forecasts.events import (
     MOMENTS,
     Finished,
@@ -31,9 +31,9 @@ from jobsight_server.forecasts.learners import Learners, store_changes
 from jobsight_server.forecasts.outcomes import Outcome, Taken, claim, store
 from jobsight_server.forecasts.reader import AnswerReader, StateKey, state_of, stored_states
 from jobsight_server.forecasts.request import WHOLE, ForecastConfig, ForecastJob, ForecastRequest, read_jobs
+from jobsight_server.ground.errors import UserError
+from jobsight_server.storage.clusters import memory_of_largest_nodes
 from jobsight_server.storage.engine import lock_until_commit, write_many
-from jobsight_server.storage.errors import UserError
-from jobsight_server.storage.event_counts import mark_apportioned
 from jobsight_server.storage.schema import model_state, pending_at_start, pending_forecasts, series
 
 log = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ def catch_up(connection: Connection, config: ForecastConfig) -> bool:
         return False
     if written is None:
         raise ValueError("the stored model is outdated: retrain on all jobs")
-    events = learned_events(connection, config, written, None, {})
+    events = learned_events(connection, written, None, {})
     learners = Learners(config)
     learners.learn(connection, events)
     learners.store(connection, until)
@@ -187,17 +187,10 @@ def _asked_among(
 
 
 _LEARNED = text("SELECT EXISTS (SELECT 1 FROM profiles WHERE value IS NOT NULL AND NOT shown_only)")
-# The condition of the index on ``shown_only``, for a look-up.
-_APPORTIONED_OTHERWISE = text(
-    "SELECT EXISTS (SELECT 1 FROM profiles WHERE attribution = 'apportioned' AND value IS NOT NULL "
-    "AND shown_only = :learned AND NOT lower_bound)"
-)
 
 
 def is_outdated(connection: Connection, config: ForecastConfig) -> bool:
     """Return whether the stored model has another configuration or version, and must be retrained on all jobs."""
-    if connection.scalar(_APPORTIONED_OTHERWISE, {"learned": config.learn_apportioned}):
-        return True
     learned = [tuple(row) for row in connection.execute(text("SELECT DISTINCT cluster, metric FROM series"))]
     if not learned:  # perhaps migrated from an older version
         return bool(connection.scalar(_LEARNED))
@@ -214,10 +207,6 @@ def is_outdated(connection: Connection, config: ForecastConfig) -> bool:
 
 
 _STEP = 5000
-_SHOWN_ONLY = text(
-    "UPDATE profiles SET shown_only = :shown_only "
-    "WHERE attribution = 'apportioned' AND value IS NOT NULL AND shown_only <> :shown_only AND NOT lower_bound"
-)
 
 RunsRebuilt = Callable[[int, int], None]
 
@@ -232,20 +221,18 @@ def rebuild(engine: Engine, config: ForecastConfig | None = None, progress: Runs
     learner, under_way = Learner(config), dict[int, ForecastJob]()
     with no_collection():
         with engine.connect().execution_options(reading=True) as connection:
-            top = last_learn_seq(connection)
+            top, largest = last_learn_seq(connection), memory_of_largest_nodes(connection)
             for begin in range(0, top, _STEP):
                 end = min(begin + _STEP, top)
-                learner.learn(learned_events(connection, config, LearnedUntil(begin, 0), end, under_way))
+                learner.learn(learned_events(connection, LearnedUntil(begin, 0), end, under_way), largest)
                 if progress is not None:
                     progress(end, top)
         learner.encode_state()
         with engine.begin() as connection:
             lock_learning(connection)
-            learner.learn(learned_events(connection, config, LearnedUntil(top, 0), None, under_way))
+            learner.learn(learned_events(connection, LearnedUntil(top, 0), None, under_way), largest)
             for table in (series, model_state, pending_forecasts, pending_at_start):
                 connection.execute(delete(table))
-            mark_apportioned(connection, not config.learn_apportioned)
-            connection.execute(_SHOWN_ONLY, {"shown_only": not config.learn_apportioned})
             return store_changes(connection, [learner.changes()], last_event(connection))
 
 

@@ -15,8 +15,8 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.runs import ENDED
 from jobsight_server.forecasts.request import question_of
+from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.clusters import Part
-from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import job_nodes, jobs, profiles
 
 _OF_METRIC = ("value", "reason", "attribution", "shown_only", "lower_bound")

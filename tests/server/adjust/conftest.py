@@ -21,11 +21,11 @@ from jobsight_server.adjust.pbs import Pbs
 from jobsight_server.adjust.run import Adjuster
 from jobsight_server.cli import main
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
+from jobsight_server.ground.seldom import Seldom
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.settings.declared import AccountingSource
+from jobsight_server.settings.declared import AccountingSource, Settings
 from jobsight_server.settings.tables import AdjustLimits
 from jobsight_server.storage.schema import adjustments
-from jobsight_server.storage.seldom import Seldom
 
 NOW = 1_700_000_000.0
 GIB = 2**30
@@ -115,9 +115,9 @@ class AdjustedSite:
     def adjuster(self, **limits: Any) -> Adjuster:
         wide = AdjustLimits("alpha", **{"users_share": 1.0, "timeout_s": 5.0, **limits})
         qstat, qalter = (str(self.pbs.directory / name) for name in ("qstat", "qalter"))
-        reader = AnswerReader(self.engine, ForecastConfig())
+        reader = AnswerReader(ForecastConfig())
         pbs = Pbs((qstat,), (qalter,), wide.timeout_s)
-        return Adjuster(self.engine, reader, pbs, "alpha", wide, lambda: self.now)
+        return Adjuster(self.engine, reader, pbs, "alpha", wide, Settings().least, lambda: self.now)
 
     def ran(self, number: int, used_gib: float = 1.0, failed_gib: float | None = None, user: str = "ann") -> None:
         """A run of such a job; ``failed_gib``: it was given so much, and ran out of it."""

@@ -13,7 +13,7 @@ from tests import make
 
 from jobsight_server.accounting.parsers import pbspro
 from jobsight_server.accounting.store import apply_events
-from jobsight_server.queries.changes import changed_runs, last_adjustments
+from jobsight_server.savings.changes import changed_runs, last_adjustments
 from jobsight_server.storage.schema import jobs
 
 GIB = 2**30
@@ -107,7 +107,7 @@ def test_what_fails_is_kept_shown_and_costs_no_other(site: Any) -> None:
     assert set(given(site).values()) == {16.0}
     site.pbs.mode("hang")
     result = site.adjuster(timeout_s=1.0, jobs_at_most=1).apply()
-    assert result.proposed[0].error.startswith("not finished after 1 s")
+    assert result.proposed[0].error.startswith("silent for 1 s")
 
 
 def test_what_has_failed_is_never_given_again_and_a_requeued_job_gets_more(site: Any) -> None:
@@ -142,26 +142,28 @@ def test_what_has_failed_is_never_given_again_and_a_requeued_job_gets_more(site:
     assert given(site)["101.srv"] == 16.0
 
 
-def test_a_running_job_whose_lowered_limit_is_near_gets_more_and_never_above_its_request(site: Any) -> None:
+def test_a_running_job_whose_limit_is_near_gets_more_where_the_settings_say_so(site: Any) -> None:
     site.pbs.submit("101.srv")
     site.follow()
-    site.adjuster(memory=False, time=True).apply()
-    assert site.pbs.given("walltime") == {"101.srv": "01:00:00"}
+    assert {one.change.resource for one in site.adjuster().apply().proposed} == {"memory"}
+    assert site.pbs.given("walltime") == {"101.srv": "10:00:00"}, "no limit is lowered, though such jobs ran 50 s"
     line = (
         "11/14/2023 22:20:00;S;101.srv;user=ann group=g jobname=cfd queue=q ctime=1700000000 qtime=1700000000 "
-        "etime=1700000000 start=1700000400 exec_host=n1/0*4 Resource_List.walltime=01:00:00 Resource_List.ncpus=4"
+        "etime=1700000000 start=1700000400 exec_host=n1/0*4 Resource_List.walltime=10:00:00 Resource_List.ncpus=4"
     )
     with site.engine.begin() as connection:
         event = pbspro.parse_line(line)
         apply_events(connection, "alpha", [replace(event, utc_s=1_700_000_400.0)], site.now)
     began = time.strftime("%a %b %d %H:%M:%S %Y", time.localtime(1_700_000_400))
     site.pbs.alter("101.srv", job_state="R", stime=began)
-    site.now = 1_700_000_400.0 + 3300
-    assert site.adjuster(time=True).apply().proposed == [], "running jobs are left alone unless the settings say so"
-    (more,) = site.adjuster(time=True, running_within_s=600.0).apply().proposed
-    assert (more.outcome, more.change.reason) == ("done", "runs out of time soon")
-    assert 3600 < more.change.new <= 36000
-    assert site.pbs.given("mem") == {"101.srv": "16gb"}
+    site.now = 1_700_000_400.0 + 35_700
+    memory = site.pbs.given("mem")
+    assert site.adjuster(raise_to=4.0).apply().proposed == [], "running jobs are left alone unless the settings say so"
+    assert site.adjuster(running_within_s=600.0).apply().proposed == [], "never above the request unless they say so"
+    (more,) = site.adjuster(running_within_s=600.0, raise_to=1.5).apply().proposed
+    assert (more.outcome, more.change.resource, more.change.reason) == ("done", "runtime", "runs out of time soon")
+    assert 36_000 < more.change.new <= 54_000
+    assert site.pbs.given("mem") == memory
 
 
 def test_what_someone_else_changed_is_left_alone(site: Any) -> None:

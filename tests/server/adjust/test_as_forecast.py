@@ -15,7 +15,6 @@ from jobsight_server.advice.changes import ChangeWatch
 from jobsight_server.advice.recommendation import predictions
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest
-from jobsight_server.forecasts.prediction import read_prediction
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings.load import load_settings
@@ -42,56 +41,57 @@ def ran_after_waiting(site: Any, numbers: range) -> None:
     site.learn()
 
 
-def bounds(site: Any, moment: Any) -> list[float | None]:
-    reader = AnswerReader(site.engine, ForecastConfig())
-    question = job_question("ann", "cfd", "q", 4, 64 * GIB, 36000.0)
+def bounds(site: Any, moment: Any, asked_bytes: float | None = 64 * GIB) -> list[float | None]:
+    reader = AnswerReader(ForecastConfig())
+    question = job_question("ann", "cfd", "q", 4, asked_bytes, 36000.0)
     asked = [ForecastRequest("alpha", question, metric, "job", moment) for metric in STEP]
     with site.engine.connect() as connection:
-        return [read_prediction(text).bound for text in predictions(connection, reader, asked)]
+        return [answer.bound for answer in predictions(connection, reader, asked)]
 
 
-def test_a_waiting_job_is_planned_by_the_answer_of_the_moment_at_which_it_may_start(
-    site: Any, database_url: str
-) -> None:
+def client_of(site: Any, database_url: str) -> Any:
+    with site.engine.begin() as connection:
+        token = create_token(connection, "scheduler", "", NOW)[1]
+    client = create_app(load_settings(flags={"database": database_url}), site.engine, site.engine).test_client()
+    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {token}"
+    return client
+
+
+def test_a_waiting_job_is_planned_by_what_every_answer_about_it_says(site: Any, database_url: str) -> None:
     site.pbs.submit("101.srv", resources={"mem": "64gb"})
     site.follow()
     ran_after_waiting(site, range(150))
     ran_after_waiting(site, range(150, 300))
-    assert bounds(site, "submission")[0] != bounds(site, "start")[0], "else nothing is tested"
-    planned = {one.change.resource: one.change for one in site.adjuster(time=True, keep_share=0.01).dry_run().proposed}
-    assert {change.reason for change in planned.values()} == {"recommended"}
-    assert ChangeWatch(site.engine, AnswerReader(site.engine, ForecastConfig())).look(site.now) > 0
-    with site.engine.begin() as connection:
-        token = create_token(connection, "scheduler", "", NOW)[1]
-    client = create_app(load_settings(flags={"database": database_url}), site.engine, site.engine).test_client()
-    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {token}"
+    planned = {one.change.resource: one.change for one in site.adjuster(keep_share=0.01).dry_run().proposed}
+    assert {resource: change.reason for resource, change in planned.items()} == {"memory": "recommended"}
+    assert ChangeWatch(site.engine, AnswerReader(ForecastConfig())).look(site.now) > 0
+    client = client_of(site, database_url)
     (alone,) = client.post("/api/v1/forecasts", json={"ids": ["101.srv"]}).json["runs"]
     (among,) = client.post("/api/v1/forecasts", json={"ids": ["101.srv"], "metrics": [*STEP]}).json["runs"]
     moved = {one["metric"]: one["new_bound"] for one in client.get("/api/v1/changes").json["changes"]}
     assert "memory" in moved
-    for metric, step in STEP.items():
+    for metric, processors, now in zip(STEP, (4, 1), bounds(site, "start"), strict=True):
         of_one = {one["metric"]: one for one in alone["forecasts"]}[metric]
         assert {one["metric"]: one for one in among["forecasts"]}[metric] == of_one
-        assert moved.get(metric, of_one["bound"]) == of_one["bound"]
-        whole = of_one["bound"] * (4 if metric == "memory" else 1)
-        # A run time is limited by those of similar jobs as well.
-        assert planned[metric].new <= math.ceil(whole / step) * step
-        assert planned[metric].new >= (0.9 if metric == "runtime" else 1.0) * whole
+        assert moved.get(metric, of_one["bound"]) == of_one["bound"] == pytest.approx(now / processors)
         assert of_one["at_submission"]["provisional"] is False
+        if metric == "memory":
+            assert planned[metric].new == math.ceil(now / STEP[metric]) * STEP[metric]
+            assert of_one["at_submission"]["bound"] < 0.7 * of_one["bound"], "else nothing is tested"
+        else:
+            assert now == 36000.0, "a shorter limit is only for the user to choose"
 
 
 def test_until_the_past_is_learned_the_answer_at_submission_is_that_of_submission(site: Any, database_url: str) -> None:
+    """A job without a request gets the forecast, which differs between the two."""
     ran_after_waiting(site, range(150))
-    site.pbs.submit("101.srv", resources={"mem": "64gb"})
+    site.pbs.submit("101.srv", resources={"mem": None})
     site.follow()
-    with site.engine.begin() as connection:
-        token = create_token(connection, "scheduler", "", NOW)[1]
-    client = create_app(load_settings(flags={"database": database_url}), site.engine, site.engine).test_client()
-    client.environ_base["HTTP_AUTHORIZATION"] = f"Bearer {token}"
+    client = client_of(site, database_url)
     (run,) = client.post("/api/v1/forecasts", json={"ids": ["101.srv"]}).json["runs"]
     of_page = client.get("/api/v1/job?name=101.srv&cluster=alpha").json["runs"][0]["profile"]
     (memory,) = [one for one in run["forecasts"] if one["metric"] == "memory"]
-    submission, start = bounds(site, "submission")[0], bounds(site, "start")[0]
+    submission, start = bounds(site, "submission", None)[0], bounds(site, "start", None)[0]
     assert submission is not None
     assert start is not None
     assert submission != start

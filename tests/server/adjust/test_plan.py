@@ -23,7 +23,7 @@ def waiting(has: int = 16 * GIB, times: int = 1, start: float | None = None) -> 
 
 def gets(known: KnownNeed, has: int = 16 * GIB, times: int = 1, **limits: float) -> int | None:
     """The whole job's new value; None if unchanged."""
-    change = planned(waiting(has, times), "memory", known, AdjustLimits("alpha", **limits))
+    change = planned(waiting(has, times), "memory", known, AdjustLimits("alpha", **limits), 100 * MIB)
     return None if change is None else change.new * times
 
 
@@ -47,6 +47,16 @@ def test_what_a_job_with_16_gib_gets(known: KnownNeed, limits: dict[str, float],
     assert gets(known, **limits) == expected
 
 
+def test_no_job_gets_less_than_the_settings_allow() -> None:
+    found = []
+    for least in (0, 100 * MIB, 20 * GIB):
+        limits = AdjustLimits("alpha", keep_share=0.0)
+        change = planned(waiting(), "memory", KnownNeed(16 * GIB, 5 * MIB), limits, least)
+        found.append(change and (change.new, change.reason))
+    least_reason = "the least that the settings allow"
+    assert found == [(5 * MIB, "recommended"), (100 * MIB, least_reason), None], "nor more than its user asked for"
+
+
 amounts = st.integers(1, 2**16).map(lambda mib: float(mib * MIB))
 
 
@@ -60,7 +70,7 @@ amounts = st.integers(1, 2**16).map(lambda mib: float(mib * MIB))
 def test_limits_hold_for_every_job(known: KnownNeed, has: int, times: int, raise_to: float, keep: float) -> None:
     job = waiting(has, times)
     limits = AdjustLimits("alpha", raise_to=raise_to, keep_share=keep)
-    change = planned(job, "memory", known, limits)
+    change = planned(job, "memory", known, limits, 100 * MIB)
     if change is None:
         return
     new, old = change.new * times, change.old.whole

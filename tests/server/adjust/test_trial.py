@@ -13,7 +13,7 @@ from tests.make import output_of
 from jobsight_server.adjust.present import PresentJob
 from jobsight_server.adjust.trial import Trial, assign, assigned
 from jobsight_server.cli import main
-from jobsight_server.queries.changes import TrialReport, trial_report
+from jobsight_server.savings.changes import TrialReport, trial_report
 from jobsight_server.storage.schema import jobs
 
 NOW = 1_700_000_000.0
