@@ -17,18 +17,19 @@ import numpy as np
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy import Connection, Engine, Executable, insert, select, text
+from sqlalchemy import Connection, Engine, Executable, delete, insert, select, text
 
+from jobsight_papers.schedules.lublin import lublin
 from jobsight_predictor.profile import Profile
-from jobsight_scheduler.workload.lublin import lublin
+from jobsight_predictor.runtime.accuracy import BINS, RuntimeAccuracy, accuracy_of_histogram, bin_of
 from jobsight_scheduler.workload.swf import FIELDS, Trace, write_swf
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.cli import main
-from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.facts import application
-from jobsight_server.storage.schema import boots, job_nodes, jobs, nodes, profiles
+from jobsight_server.ground.event_counts import read_event_counts
+from jobsight_server.ground.job_names import application
+from jobsight_server.storage.readings.sent import BatchInterface, deflate, pack, unpack
+from jobsight_server.storage.schema import boots, job_nodes, jobs, log_reads, nodes, profiles
 from jobsight_server.storage.schema import readings as table
-from jobsight_server.storage.sent import BatchInterface, deflate, pack, unpack
 from site_run import Site, free_address
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parent / "golden" / "batch.json").read_text())
@@ -91,6 +92,8 @@ def job(
     """
     row = job_row(job_id, **columns)
     number = int(connection.execute(insert(jobs).values(row).returning(jobs.c.id)).scalar_one())
+    if row["state"] == "running":
+        follow(connection, row["cluster"])
     for node_name, processors in (on or {}).items():
         connection.execute(insert(job_nodes).values(run_id=number, node=node_name, processors=processors))
     for metric, found in (used or {}).items():
@@ -98,6 +101,12 @@ def job(
         key = {"run_id": number, "metric": metric, "learn_seq": number}
         connection.execute(insert(profiles).values({**key, **entry}))
     return number
+
+
+def follow(connection: Connection, cluster: str = "alpha") -> None:
+    """Note that a log of the cluster is read, from now on: its runs without an end are running."""
+    connection.execute(delete(log_reads).where(log_reads.c.cluster == cluster))
+    connection.execute(insert(log_reads).values(cluster=cluster, source="log", at=2.0**33))
 
 
 def node(connection: Connection, name: str = "n1", **columns: Any) -> int:
@@ -142,6 +151,18 @@ def readings(
     row |= {"first_time": time[0], "last_time": time[-1]} if time else {}
     row |= columns
     connection.execute(insert(table).values({"last_sequence": row["sequence"], **row}))
+
+
+def to_match(name: str, slots: float = 1, *, where: str = "", count: int = 1, **more: Any) -> dict[str, Any]:
+    """Return a job to match that depends on so many compute servers, with these slots of each."""
+    need = {"name": "c", "type": "compute", "amounts": {"slots": slots}, "where": where, "count": count}
+    return {"name": name, "user": "ada", "dependencies": [need], **more}
+
+
+def accuracy_of(ratios: np.ndarray, source: str = "site") -> RuntimeAccuracy:
+    """Return the distribution of these ratios of run time to requested time."""
+    counted = np.bincount([bin_of(ratio) for ratio in ratios.tolist()], minlength=BINS)
+    return accuracy_of_histogram(counted.astype(np.float64), source)
 
 
 def batch(**changes: Any) -> bytes:

@@ -21,7 +21,7 @@ def is_exhaustive(file: str, name: str) -> bool:
     text = (ROOT / "tests" / file).read_text()
     found = re.search(rf"((?:^@.*\n(?:^[ )\]].*\n)*)*)^(?:async )?def {name}\(", text, re.MULTILINE)
     assert found is not None, f"tests/{file} has no {name}"
-    of_file = re.search(r"^pytestmark = .*", text, re.MULTILINE)
+    of_file = re.search(r"^pytestmark = (?:\[(?:\n .*)+|.*)", text, re.MULTILINE)
     marks = found[1] + (of_file[0] if of_file else "")
     return "mark.exhaustive" in marks or "mark.alone" in marks
 

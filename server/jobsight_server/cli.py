@@ -6,12 +6,13 @@ import gc
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 
+from jobsight_server.command_line.escaping import escaping_output
 from jobsight_server.command_line.help_text import INSTALLED, HelpParser
-from jobsight_server.storage.errors import UserError
-from jobsight_server.systems.listed import SYSTEMS
+from jobsight_server.ground.errors import UserError
+from jobsight_server.systems.listed import systems
 
 # Name -> (module, help). A module has ``add_arguments(parser)`` and ``run(args) -> exit status``, perhaps ``PARSE``.
 COMMANDS = {
@@ -22,7 +23,6 @@ COMMANDS = {
     "report": ("jobsight_server.commands.report", "show what a log holds: waste, savings, trust; needs no server"),
     "predict": ("jobsight_server.commands.predict", "forecast a user's next job from the database"),
     "token": ("jobsight_server.commands.token", "create, list and revoke tokens; one-time login to the pages"),
-    "quarantine": ("jobsight_server.commands.quarantine", "list rejected data, show and retry quarantined batches"),
     "backtest": (
         "jobsight_server.commands.backtest",
         "show how accurate forecasts would have been on a workload",
@@ -37,19 +37,21 @@ COMMANDS = {
     "mail": ("jobsight_server.commands.mail", "send the weekly mail on wasted memory and what is wrong"),
     "export": ("jobsight_server.commands.export", "write finished jobs as CSV or Parquet"),
     "backup": ("jobsight_server.commands.backup", "copy the database while the server runs"),
-    **{
-        name: (f"{system.package}.commands", help_text)
-        for system in SYSTEMS
-        for name, help_text in system.commands.items()
-    },
 }
+
+
+def all_commands() -> dict[str, tuple[str, str]]:
+    """Return ``COMMANDS`` and those of the placing systems."""
+    of_systems = ((system, *command) for system in systems() for command in system.commands.items())
+    return COMMANDS | {name: (f"{system.package}.commands", help_text) for system, name, help_text in of_systems}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status: 0 done, 1 failed, 2 wrong usage, 141 output closed (`| head`)."""
     try:
         try:
-            return _run(argv)
+            with escaping_output():
+                return _run(argv)
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -63,10 +65,12 @@ def _run(argv: Sequence[str] | None) -> int:
     if arguments == ["--version"]:
         print(metadata.version("jobsight"))
         return 0
-    if not arguments or arguments[0] not in COMMANDS:
-        return _overview(arguments)
+    # Entry points take some hundredths of a second to find.
+    commands = COMMANDS if arguments and arguments[0] in COMMANDS else all_commands()
+    if not arguments or arguments[0] not in commands:
+        return _overview(arguments, commands)
     name = arguments[0]
-    module_name, help_text = COMMANDS[name]
+    module_name, help_text = commands[name]
     gc.disable()  # what modules make stays: looking for garbage among it takes a sixth of a command's start
     try:
         module = importlib.import_module(module_name)
@@ -85,8 +89,7 @@ def _run(argv: Sequence[str] | None) -> int:
         parse = getattr(module, "PARSE", HelpParser.parse_args)
         status: int = module.run(parse(parser, arguments[1:]))
     except UserError as error:
-        words = "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in str(error))
-        print(f"jobsight {name}: {words}", file=sys.stderr)
+        print(f"jobsight {name}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print(f"jobsight {name}: interrupted", file=sys.stderr)
@@ -94,7 +97,7 @@ def _run(argv: Sequence[str] | None) -> int:
     return status
 
 
-def _overview(arguments: Sequence[str]) -> int:
+def _overview(arguments: Sequence[str], commands: Mapping[str, tuple[str, str]]) -> int:
     wanted = not arguments or arguments[0] in {"-h", "--help"}
     stream = sys.stdout if wanted else sys.stderr
     if not wanted:
@@ -102,8 +105,8 @@ def _overview(arguments: Sequence[str]) -> int:
     print("usage: jobsight COMMAND [--help] | --version", file=stream)
     print(f"\nCommands take their settings from {INSTALLED} where it exists,", file=stream)
     print("unless --config or a database is given.\n\ncommands:", file=stream)
-    column = max(map(len, COMMANDS)) + 2
-    for name, (_, help_text) in COMMANDS.items():
+    column = max(map(len, commands)) + 2
+    for name, (_, help_text) in commands.items():
         print(f"  {name:<{column}}{help_text}", file=stream)
     return 0 if wanted else 2
 

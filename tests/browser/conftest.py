@@ -20,17 +20,18 @@ from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import BINS, accuracy_of_histogram
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts.rounds import rebuild
-from jobsight_server.profiler.totals import count_marked
+from jobsight_server.ground.event_counts import add_event_counts
+from jobsight_server.ground.job_names import application
+from jobsight_server.savings.totals import count_marked, mark_all
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.event_counts import add_event_counts, count_all, mark_all
-from jobsight_server.storage.facts import application
+from jobsight_server.storage.job_counts import count_all
 from jobsight_server.systems.matching import tables as matching_tables
-from jobsight_server.systems.migrate import upgrade
 from jobsight_server.systems.offers.offer import PlaceRequest, answer_request
 from jobsight_server.systems.offers.outcome import confirm, report_end, report_start
 from jobsight_server.systems.offers.settings import OffersSettings
 from jobsight_server.systems.offers.standing_plan import StandingPlans
+from jobsight_server.upgrade.migrate import upgrade
 
 from .chromium import NoChromiumError, check_driver, find_chromium
 

@@ -15,12 +15,12 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from sqlalchemy import delete, insert, select, update
 from tests.make import not_none
 
-from jobsight_predictor.profile.answer import MeanError
+from jobsight_predictor.profile import MeanError
 from jobsight_predictor.reliability.sessions import SessionSettings
-from jobsight_server.forecasts.prediction import NOWHERE, no_answer, read_prediction, written
+from jobsight_server.forecasts.prediction import NOWHERE, no_answer
 from jobsight_server.storage import schema
-from jobsight_server.storage.event_counts import count_all
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
+from jobsight_server.storage.job_counts import count_all
 from jobsight_server.systems.matching import tables as matching_tables
 from jobsight_server.systems.ranking import tables as ranking_tables
 from jobsight_server.systems.ranking.periodic import update_machines
@@ -410,7 +410,7 @@ def test_values_are_written_alike_by_server_and_script(watched: Watched) -> None
         }""",
         values,
     )
-    nothing = read_prediction(written("c", "u", "cpu", no_answer("cpu", 0.95, NOWHERE)))
+    nothing = no_answer(("c", "u", "cpu"), 0.95, NOWHERE)
     known = replace(nothing, mean_error=MeanError(jobs=3, answered=0.125, best=0.1, best_candidate="b"))
     expected = {name: [FORMATS[name](value) for value in values[name]] for name in FORMATS if name != "accuracy"}
     expected["accuracy"] = [FORMATS["accuracy"](prediction) for prediction in (known, nothing, None)]

@@ -207,7 +207,9 @@ def test_a_server_that_does_not_come_back_is_given_up(serve: Callable[[Sink], st
         (["--server", "127.0.0.1:80"], "give http://HOST:PORT"),
         (["--token-file", "/does/not/exist"], "token file /does/not/exist"),
         (["--connections", "0"], "0 connections"),
-        (["--live", "-1"], "give seconds"),
+        (["--live", "-1"], "--live -1: give 0 to"),
+        (["--weeks", "inf"], "--weeks inf: give 0 to 520"),
+        (["--nodes", "1000000"], "--nodes 1000000: give 0 to 100000"),
     ],
 )
 def test_wrong_options_are_reported_before_anything_is_written(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,7 +16,7 @@ from jobsight_emulator.placement import EmulatedRun, exclusive_runs, place_jobs
 from jobsight_emulator.plan import WEEK_S, EmulatorError, Faults, SitePlan
 from jobsight_emulator.site import Cluster, make_site
 from jobsight_emulator.truth import make_truth
-from jobsight_emulator.workload import EmulatedJob, make_jobs
+from jobsight_emulator.workload import PARALLEL, EmulatedJob, EmulatedUser, make_jobs
 
 END = 1_700_000_040
 # Outages often enough that jobs are killed and requeued.
@@ -122,3 +125,12 @@ def test_a_log_is_never_written_over(tmp_path: Path) -> None:
     (tmp_path / "alpha" / "20231113").write_text("here before\n")
     with pytest.raises(EmulatorError, match="already contains 20231113"):
         make_empty(tmp_path / "alpha")
+
+
+@pytest.mark.parametrize(("kind", "spread"), [("steady", 0.15), ("drifting", 0.4), ("switching", 0.4)])
+def test_run_times_of_steady_users_vary_least(kind: str, spread: float) -> None:
+    """By the middle half of the logarithms: 4 % of jobs fail soon after their start."""
+    application = replace(PARALLEL[0], runtime_s=10_000.0)
+    user, rng = EmulatedUser("u", "g", None, kind, (application,) * 2), random.Random(1)
+    logs = sorted(math.log(user.draw(rng, 0.0).runtime_s) for _ in range(4000))
+    assert (logs[3000] - logs[1000]) / 1.349 == pytest.approx(spread, rel=0.1)

@@ -16,7 +16,7 @@ from account import Row, forecasts_of_five, take_account
 from account_tables import show
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.systems.migrate import upgrade
+from jobsight_server.upgrade.migrate import upgrade
 
 
 def row(learn_seq: int, value: float, forecast_seq: int, user: str = "a", **changes: Any) -> Row:

@@ -8,7 +8,7 @@ import psycopg
 from sqlalchemy import Engine, text
 
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.systems.migrate import upgrade, whole_schema
+from jobsight_server.upgrade.migrate import upgrade, whole_schema
 
 _SHAPE = """
 SELECT format('%s %s %s %s', relation.relname, name.attname, name.atttypid, name.attnotnull)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jobsight_server.accounting.amounts import memory_bytes, time_s
+from jobsight_server.ground.amounts import memory_bytes, time_s
 
 GIB = 2.0**30
 

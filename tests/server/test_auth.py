@@ -11,8 +11,8 @@ from sqlalchemy import Engine, text
 from jobsight_server.auth.sessions import create_login, create_session, redeem_login, session_owner
 from jobsight_server.auth.tokens import AuthError, TokenCache, create_token, list_tokens, revoke_token
 from jobsight_server.cli import main
+from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.errors import UserError
 
 
 def make(engine: Engine, role: str) -> tuple[int, str]:

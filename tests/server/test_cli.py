@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from jobsight_agent.cli import main as agent
-from jobsight_server.cli import COMMANDS, main
+from jobsight_server.cli import all_commands, main
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 
@@ -29,12 +29,13 @@ def test_nobody_reads_on(arguments: list[str]) -> None:
 AGENT = ("run", "job-start", "job-end", "status", "resend", "replay")
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, *AGENT])
+@pytest.mark.systems
+@pytest.mark.parametrize("name", [*all_commands(), *AGENT])
 def test_the_manual_page_and_the_completion_have_every_option(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """`python docs/manual.py` writes them; the agent has no completion."""
-    program = "jobsight" if name in COMMANDS else "jobsight-agent"
+    program = "jobsight" if name in all_commands() else "jobsight-agent"
     with pytest.raises(SystemExit):
-        (main if name in COMMANDS else agent)([name, "--help"])
+        (main if name in all_commands() else agent)([name, "--help"])
     options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", capsys.readouterr().out))
     page = (DEPLOY / f"man/{program}.1").read_text().replace("\\-", "-")
     section = page.partition(f".SH {program} {name}\n".upper())[2].partition(".SH ")[0]

@@ -13,8 +13,8 @@ from tests import make
 from tests.make import output_of
 
 from jobsight_server import cli
-from jobsight_server.command_line.answers import whole_file
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
+from jobsight_server.storage.named_files import whole_file
 from jobsight_server.storage.schema import jobs, profiles
 
 DAY_S = 86400.0

@@ -16,10 +16,10 @@ from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.forecasts.request import read_jobs
 from jobsight_server.forecasts.workload import jobs_of_database
+from jobsight_server.ground.event_counts import read_event_counts
+from jobsight_server.ground.facts import FACTS_AT_MOST, facts_in, facts_of, found_facts
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.clusters import Part
-from jobsight_server.storage.event_counts import read_event_counts
-from jobsight_server.storage.facts import FACTS_AT_MOST, facts_in, facts_of, found_facts
 from jobsight_server.storage.schema import jobs
 
 BYTES = (("input_bytes", 3.1e9),)

@@ -20,13 +20,13 @@ from jobsight_predictor.metrics import METRICS, metrics_of
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.question import Question
 from jobsight_server import cli
-from jobsight_server.accounting.amounts import size_text
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, Prediction
 from jobsight_server.forecasts.history import history
+from jobsight_server.forecasts.last_runs import last_runs
 from jobsight_server.forecasts.reader import StateKey
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.forecasts.rounds import rebuild
-from jobsight_server.forecasts.such_jobs import last_runs
+from jobsight_server.ground.amounts import size_text
 from jobsight_server.storage.schema import jobs, model_state
 
 STEPS = [200.0, 200.0, 800.0, 800.0, 800.0, 800.0, 800.0, 800.0]
@@ -46,7 +46,7 @@ def answers(
     engine: Engine, requests: Sequence[ForecastRequest], reader: AnswerReader | None = None
 ) -> list[Prediction]:
     with engine.connect() as connection:
-        return (reader or AnswerReader(engine, ForecastConfig())).answers(connection, requests)
+        return (reader or AnswerReader(ForecastConfig())).answers(connection, requests)
 
 
 def test_an_answer_carries_all_five(engine: Engine) -> None:
@@ -105,7 +105,7 @@ def test_an_answer_carries_all_five(engine: Engine) -> None:
 def test_a_reader_that_keeps_the_model_answers_as_one_that_reads_it(engine: Engine) -> None:
     users = [f"u{number}" for number in range(3)]
     asked = [ForecastRequest("alpha", job_question(user, "a"), "memory") for user in users]
-    keeps = AnswerReader(engine, ForecastConfig())
+    keeps = AnswerReader(ForecastConfig())
     for round_ in range(3):
         fill(engine, users[round_], [100.0 * 3**round_] * 5, "memory")
         for request in asked * 2:
@@ -119,19 +119,16 @@ def test_a_reader_that_keeps_the_model_answers_as_one_that_reads_it(engine: Engi
 
 
 @pytest.mark.storage
-def test_last_runs_of_an_application_are_those_among_the_last_of_the_user(engine: Engine) -> None:
+def test_last_runs_of_an_application_are_found_beside_any_number_of_others(engine: Engine) -> None:
     run = {"cluster": "alpha", "start": 0.0, "state": "ended", "user": "u", "recorded_at": 0.0, "profiled": True}
     with engine.begin() as connection:
-        for count in (30, 390):  # fewer than are looked at, and more; three end at a time
-            rows = [
-                run | {"job_id": f"{count} {n}", "end": n // 3, "application": "ab"[n % 5 > 1]} for n in range(count)
-            ]
-            connection.execute(insert(jobs), rows)
-            last = last_runs(connection, "alpha", "u")
-            for name in ("a", "b", "c"):
-                own = [found for found in last if found.application == name]
-                assert last_runs(connection, "alpha", "u", name) == own
-                assert bool(own) == (name != "c")
+        rows = [run | {"job_id": f"{n}", "end": n // 3, "application": "b" if n else "a"} for n in range(390)]
+        connection.execute(insert(jobs), rows)
+        assert [found.job_id for found in last_runs(connection, "alpha", "u", "a")] == ["0"]
+        for name in ("b", None):
+            found = last_runs(connection, "alpha", "u", name)
+            assert [one.job_id for one in found] == [f"{n}" for n in range(389, 189, -1)]
+        assert last_runs(connection, "alpha", "u", "c") == []
 
 
 def test_an_unknown_user_has_no_history(engine: Engine) -> None:
@@ -226,7 +223,8 @@ def test_the_command_takes_what_is_known_of_the_job(
     assert cli.main([*ask, "--processors", "4", "--memory", "4gb", "--walltime", "2-12:00:00", "--per", "job"]) == 0
     (whole,) = json.loads(capsys.readouterr().out)["predictions"]
     assert (whole["value"], whole["unit"], whole["per"]) == (4 * 800, "bit/s", "job")
-    assert cli.main([*ask, "--per", "job"]) == 1
+    unknown = ["x" if word == "u" else word for word in ask]
+    assert cli.main([*unknown, "--per", "job"]) == 1
     assert "--per job: give the job's --processors, such as 16" in capsys.readouterr().err
     assert cli.main([*ask, "--walltime", "6h"]) == 0
     for flag, says in (("--memory", "is not an amount of memory; give"), ("--walltime", "is not a run time; give")):
@@ -255,7 +253,7 @@ def test_the_command_says_first_what_to_do(
     assert max(len(line) for line in printed.splitlines()) <= 80
     text = " ".join(printed.split())
     assert text.startswith("Ask for ")
-    assert ": enough for all 20 similar jobs. " in text
+    assert "Your last 20 similar jobs used at most 18.6 GiB" in text
     assert "This job requests 64G" in text
     assert cli.main([*ask, "--json", "--per", "job", "--metric", "memory"]) == 0
     (answer,) = json.loads(capsys.readouterr().out)["predictions"]
@@ -275,8 +273,11 @@ def test_without_processors_the_job_has_as_many_as_the_last_similar_one(
     make.execute(engine, update(jobs).values(processors=8))
     ask = ["predict", "--database", database_url, "--cluster", "alpha", "--user"]
     given = output_of(cli.main, capsys, *ask, "u", "--processors", "8")
-    said, _, rest = output_of(cli.main, capsys, *ask, "u").partition("\n")
-    assert (said, rest) == ("--processors is not given: this is for 8, as your last job had.", given)
-    text = " ".join(output_of(cli.main, capsys, *ask, "nobody").split())
-    assert "this is for 1." in text
+    assert output_of(cli.main, capsys, *ask, "u") == given
+    assert cli.main([*ask, "u"]) == 0
+    assert "What is not given is as in your last job" in capsys.readouterr().err
+    assert cli.main([*ask, "u", "--application", "mesh"]) == 0
+    assert "u has run no mesh: amounts are for one processor" in capsys.readouterr().err
+    assert cli.main([*ask, "nobody"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
     assert re.search(r"memory .*– +– +none measured", text)

@@ -30,7 +30,7 @@ def with_subcommands(parser: argparse.ArgumentParser, words: list[str]) -> Itera
 
 
 def commands() -> Iterator[list[str]]:
-    for name, (module, _) in cli.COMMANDS.items():
+    for name, (module, _) in cli.all_commands().items():
         parser = HelpParser(prog=name)
         importlib.import_module(module).add_arguments(parser)
         yield from with_subcommands(parser, [name])
@@ -79,19 +79,20 @@ def test_every_value_is_named_by_what_it_is(
 
 def test_the_overview_keeps_names_and_explanations_apart(capsys: pytest.CaptureFixture[str]) -> None:
     lines = output_of(cli.main, capsys, "--help").splitlines()[6:]
-    assert [re.split(r"\s{2,}", line.strip())[0] for line in lines] == list(cli.COMMANDS)
+    assert [re.split(r"\s{2,}", line.strip())[0] for line in lines] == list(cli.all_commands())
     assert all(len(line) <= 80 for line in lines)
 
 
+@pytest.mark.systems
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["simulate", "--load", "80%"], "argument --load: '80%' is not a number; give one such as 0.8 or 60"),
         (["match", "--deadline", "soon", "x"], "argument --deadline: 'soon' is not a number; give one such as"),
-        (["quarantine", "retry", "--wait", "long"], "argument --wait: 'long' is not a number"),
         (["backtest", "x", "--coverage", "95%"], "argument --coverage: '95%' is not a number"),
         (["backtest", "x", "--coverage", "95"], "argument --coverage: 95 is not a fraction above 0 and below 1"),
-        (["adjust", "--trial", "nan"], "argument --trial: nan is not a fraction above 0 and below 1"),
+        (["adjust", "--trial", "nan"], "argument --trial: 'nan' is not a number"),
+        (["check", "slurm", "--limit", "inf"], "argument --limit: 'inf' is not a number"),
     ],
 )
 def test_what_is_no_number_is_said_in_plain_words(

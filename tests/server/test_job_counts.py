@@ -15,7 +15,7 @@ from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.accounting.runs import QUEUED
 from jobsight_server.commands.withdraw import withdraw
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.storage.event_counts import NUMBER, count_all
+from jobsight_server.storage.job_counts import NUMBER, count_all
 from jobsight_server.storage.schema import job_counts, jobs
 
 BY = ("cluster", "user", "group", "account", "state", "profiled")

@@ -11,8 +11,10 @@ import pytest
 
 from jobsight_server.cli import main
 
+# What the interpreter of this machine loads by itself is none of the command's: some have a ``sitecustomize``.
 _MEASURED = """
 import gc, sys
+before = {name.partition(".")[0] for name in sys.modules}
 from jobsight_server.cli import main
 try:
     status = main()
@@ -22,7 +24,7 @@ assert "sqlalchemy.dialects.postgresql" not in sys.modules
 assert gc.isenabled()
 loaded = {name.partition(".")[0] for name in sys.modules if not name.startswith("_")}
 loaded |= {"learner"} & {name.removeprefix("jobsight_server.forecasts.") for name in sys.modules}
-print("loaded", *sorted(loaded - sys.stdlib_module_names - {"cython_runtime"}))
+print("loaded", *sorted(loaded - before - sys.stdlib_module_names - {"cython_runtime"}))
 sys.exit(status)
 """
 _OURS = ["jobsight_predictor", "jobsight_server"]

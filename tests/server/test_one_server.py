@@ -20,7 +20,7 @@ from tests import make
 
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.lock import LockedError, ServerLock, role_lock
-from jobsight_server.systems.migrate import upgrade
+from jobsight_server.upgrade.migrate import upgrade
 from site_run import JOBSIGHT, free_address, wait_until
 
 ORDINARY_USER = 65534
@@ -176,10 +176,10 @@ def test_predict_reads_a_database_that_it_cannot_write(tmp_path: Path, open_dire
     log = ROOT / "examples" / "accounting" / "20261101"
     subprocess.run([*JOBSIGHT, "import", "torque", str(log), "--cluster", "alpha", *database], check=True)
     ask = [*JOBSIGHT, "predict", "--cluster", "alpha", "--user", "alice", "--json", *database]
-    expected = subprocess.run(ask, capture_output=True, text=True, check=True).stdout
-    assert '"value": ' in expected
+    expected = subprocess.run(ask, capture_output=True, text=True, check=True)
+    assert '"value": ' in expected.stdout
     engine = open_engine(f"sqlite:///{file}")
-    make.execute(engine, "UPDATE jobs SET queue = 'written last'")
+    make.execute(engine, "UPDATE jobs SET queue = 'written last' WHERE job_id <> '1039.server'")
     if writer == "has gone":
         engine.dispose()
         assert not Path(f"{file}-wal").exists()
@@ -190,7 +190,7 @@ def test_predict_reads_a_database_that_it_cannot_write(tmp_path: Path, open_dire
     open_directory.chmod(0o555)
     before = sorted(open_directory.iterdir())
     done = run_as_ordinary_user(tmp_path / "other.db", *ask[len(JOBSIGHT) :])
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == expected
+    assert (done.returncode, done.stderr) == (0, expected.stderr)
+    assert done.stdout == expected.stdout
     assert sorted(open_directory.iterdir()) == before
     engine.dispose()

@@ -11,8 +11,9 @@ import pytest
 from sqlalchemy import Engine, insert
 from tests import make
 
+from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.queries.prometheus import exposition
-from jobsight_server.storage.event_counts import add_event_counts, count_all
+from jobsight_server.storage.job_counts import count_all
 from jobsight_server.storage.schema import forecast_scores, savings_groups
 
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "jobsight.rules.yml"

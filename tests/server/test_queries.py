@@ -11,18 +11,18 @@ from tests import make
 from tests.make import not_none
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
-from jobsight_server.forecasts.record import Asked
+from jobsight_server.ground.answers import Asked
 from jobsight_server.queries.job_detail import NODES_DRAWN, job_detail
 from jobsight_server.queries.nodes import node_list
 from jobsight_server.queries.now import SORTS, now_page, samples_per_s
 from jobsight_server.queries.timeline import timeline
-from jobsight_server.storage.event_counts import count_all
+from jobsight_server.storage.job_counts import count_all
 
 NOW = 1_000_000.0
 
 
 def reader_of(engine: Engine) -> AnswerReader:
-    return AnswerReader(engine, ForecastConfig())
+    return AnswerReader(ForecastConfig())
 
 
 def add_node(connection: Connection, number: int, name: str, cluster: str = "alpha", age_s: float = 0.0) -> None:

@@ -29,14 +29,14 @@ from jobsight_server.forecasts.rounds import rebuild_if_outdated
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import Batch, Submission
 from jobsight_server.profiler.run import profile_finished
-from jobsight_server.profiler.totals import count_marked
+from jobsight_server.savings.totals import count_marked
 from jobsight_server.storage.engine import DatabaseError, open_engine
-from jobsight_server.storage.sample_columns import NAMES, UNKNOWN, WHOLE, SampleColumns
-from jobsight_server.storage.samples import read_samples
+from jobsight_server.storage.readings.sample_columns import NAMES, UNKNOWN, WHOLE, SampleColumns
+from jobsight_server.storage.readings.samples import read_samples
+from jobsight_server.storage.readings.sent import BatchInterface
 from jobsight_server.storage.schema import jobs, profiles, requirements
 from jobsight_server.storage.schema_version import NEWEST, present_version
-from jobsight_server.storage.sent import BatchInterface
-from jobsight_server.systems.migrate import upgrade, whole_schema
+from jobsight_server.upgrade.migrate import upgrade, whole_schema
 
 RELEASED = Path(__file__).parent / "released"
 Rows = dict[str, dict[str, list[Any]]]
@@ -204,13 +204,11 @@ def test_it_answers_the_same(released: Engine) -> None:
     corrected by the few jobs that have ended."""
     upgrade(released)
     with released.connect() as connection:
-        assert all(AnswerReader(released, ForecastConfig()).answers(connection, list(ASKED))), (
-            "before it is rebuilt, too"
-        )
+        assert all(AnswerReader(ForecastConfig()).answers(connection, list(ASKED))), "before it is rebuilt, too"
     rebuild_if_outdated(released, ForecastConfig())
     request, too_small = FAILED
     with released.connect() as connection:
-        *found, failed = AnswerReader(released, ForecastConfig()).answers(connection, [*ASKED, request])
+        *found, failed = AnswerReader(ForecastConfig()).answers(connection, [*ASKED, request])
     assert {request: (answer.value, answer.n) for request, answer in zip(ASKED, found, strict=True)} == {
         request: (value if value is None else pytest.approx(value), n) for request, (value, _, n) in ASKED.items()
     }
@@ -252,6 +250,16 @@ def test_its_tokens_write_for_every_cluster_as_they_did(released: Engine) -> Non
     found = TokenCache(released).authenticate("Bearer secret-of-0.2", ("agent",), 0.0)
     assert found.may_write("whatever", "n1")
     assert found.scope == "any cluster, any node"
+
+
+@pytest.mark.parametrize("gone", ["fewest", {"name": "own", "sense": "min", "S": "1"}, None])
+def test_objectives_that_are_gone_leave_the_default(released: Engine, gone: Any) -> None:
+    chosen = json.dumps(["priority", gone] if gone else ["priority"])
+    with released.begin() as connection:
+        connection.execute(text("UPDATE matching_state SET objectives = :chosen"), {"chosen": chosen})
+    upgrade(released)
+    with released.connect() as connection:
+        assert connection.scalar(text("SELECT objectives FROM matching_state")) == (None if gone else chosen)
 
 
 def test_servers_that_start_together_upgrade_it_once(released: Engine, database_url: str) -> None:

@@ -15,9 +15,9 @@ from sqlalchemy import Connection, Engine
 from tests import make
 
 from jobsight_server.queries.timeline import timeline
-from jobsight_server.storage.sample_columns import NAMES, TOTALS, UNKNOWN, WHOLE, SampleColumns, difference
-from jobsight_server.storage.samples import CHUNK_S, read_samples
-from jobsight_server.storage.sent import deflate, pack, unpack
+from jobsight_server.storage.readings.sample_columns import NAMES, TOTALS, UNKNOWN, WHOLE, SampleColumns, difference
+from jobsight_server.storage.readings.samples import CHUNK_S, read_samples
+from jobsight_server.storage.readings.sent import deflate, pack, unpack
 
 Row = tuple[Any, ...]
 DAY_S = 86400.0

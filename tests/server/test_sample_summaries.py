@@ -13,10 +13,10 @@ from sqlalchemy import Connection, Engine, text
 from tests import make
 
 from jobsight_server.queries.timeline import timeline
-from jobsight_server.storage.sample_columns import MODULUS, SampleColumns
-from jobsight_server.storage.samples import CHUNK_S, read_samples
-from jobsight_server.storage.size_cap import keep_size
-from jobsight_server.storage.summarise import (
+from jobsight_server.storage.readings.sample_columns import MODULUS, SampleColumns
+from jobsight_server.storage.readings.samples import CHUNK_S, read_samples
+from jobsight_server.storage.readings.size_cap import keep_size
+from jobsight_server.storage.readings.summarise import (
     HOURS_KEPT_S,
     QUANTITIES,
     Period,

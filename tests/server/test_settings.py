@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from jobsight_server.forecasts import forecast_config
 from jobsight_server.front.addresses import split_address
 from jobsight_server.settings.declared import AccountingSource, Settings
 from jobsight_server.settings.load import SETTINGS, SettingsError, load_settings, settings_in
@@ -54,11 +53,11 @@ def test_several_texts_from_file_and_environment(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["true", '"True"', "1"])
 def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> None:
-    file = toml(tmp_path, f"learn_apportioned = {text}\n")
+    file = toml(tmp_path, f"cookie_secure = {text}\n")
     settings = load_settings(file, {})
-    assert settings.learn_apportioned is forecast_config(settings).learn_apportioned is True
+    assert settings.cookie_secure is True
     assert Settings.from_json(settings.to_json()) == settings
-    assert load_settings(file, {"JOBSIGHT_LEARN_APPORTIONED": "false"}).learn_apportioned is False
+    assert load_settings(file, {"JOBSIGHT_COOKIE_SECURE": "false"}).cookie_secure is False
 
 
 @pytest.mark.parametrize(
@@ -68,10 +67,14 @@ def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> Non
         ("query_workers = 0", "query_workers = 0: expected `int` >= 1"),
         ('query_workers = "many"', "query_workers = 'many': expected `int`, got `str`"),
         (
-            'learn_apportioned = "perhaps"',
-            "learn_apportioned = 'perhaps': expected `bool`, got `str`; choose from true, false",
+            'cookie_secure = "perhaps"',
+            "cookie_secure = 'perhaps': expected `bool`, got `str`; choose from true, false",
         ),
         ("retention_days = nan", "retention_days = nan: expected `float` >= 0.01"),
+        ("retention_days = inf", "retention_days = inf: expected `float` <= 36500.0"),
+        ("query_workers = 1000000", "query_workers = 1000000: expected `int` <= 256"),
+        ("[matching]\nhold_s = inf", "matching_hold_s = inf: expected `float` <= "),
+        ('[[adjust]]\ncluster = "a"\nraise_to = inf', "adjust: expected `float` <= 1000.0"),
         ("listen = ", "jobsight.toml: Invalid"),
         ("coverage = 1", "coverage = 1: expected `float` < 1.0"),
         ("clusters = [1]", r"clusters = \[1\]: expected `str`, got `int`"),
@@ -115,6 +118,8 @@ def test_a_wrong_setting_is_named_with_its_place(tmp_path: Path, text: str, mess
         (None, {}, {"coverage": "95"}, r"^--coverage 95: give a fraction between 0 and 1, such as 0\.95$"),
         (Path("/absent"), {}, {}, r"^settings file .*absent: No such file or directory$"),
         (None, {"JOBSIGHT_QUERY_WORKERS": "-1"}, {}, r"JOBSIGHT_QUERY_WORKERS: query_workers = '-1'"),
+        (None, {"JOBSIGHT_RETENTION_DAYS": "Infinity"}, {}, "JOBSIGHT_RETENTION_DAYS: retention_days = 'Infinity'"),
+        (None, {}, {"query_workers": "1000000"}, "--query-workers: query_workers = '1000000': expected `int` <= 256"),
         (None, {}, {"profile_grace_s": "soon"}, r"--profile-grace-s: profile_grace_s = 'soon'"),
         (None, {}, {"accounting": ["alpha="]}, r"--accounting: .*expected a path, got ''"),
     ],
@@ -147,10 +152,10 @@ def test_settings_of_an_earlier_release_are_left_out_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     source = '[[accounting]]\ncluster = "a"\nsacct = ["sacct"]\noverlap_s = 7.0\n'
-    file = toml(tmp_path, f"session_hours = 3\nprofile_interval_s = 9\nquery_workers = 4\n{source}")
+    file = toml(tmp_path, f"session_hours = 3\nlearn_apportioned = true\nquery_workers = 4\n{source}")
     settings = load_settings(file, {})
     assert (settings.query_workers, settings.accounting[0].overlap_s) == (4, 900.0)
-    for gone in ("'session_hours'", "'profile_interval_s'", "'overlap_s' of [[accounting]]"):
+    for gone in ("'session_hours'", "'learn_apportioned'", "'overlap_s' of [[accounting]]"):
         assert f"setting {gone} no longer exists; remove it" in caplog.text
 
 
@@ -158,13 +163,22 @@ ALL = (*SETTINGS, *(one for kind in all_sections() for one in settings_in(kind, 
 
 
 def test_there_are_few_settings_and_every_default_is_within_its_own_bounds() -> None:
-    in_tables = [
-        field
-        for kind in (AccountingSource, MeasurementSource, AdjustLimits, Access, Mail, WeeklyMail)
-        for field in {*kind.__struct_fields__} - getattr(kind, "FIXED", frozenset())
-    ]
-    assert len(ALL) + len(in_tables) <= 60
+    in_tables = [field for kind in TABLES for field in {*kind.__struct_fields__} - getattr(kind, "FIXED", frozenset())]
+    assert len(ALL) + len(in_tables) <= 63
     assert [setting.parse(setting.default, "default") for setting in ALL] == [one.default for one in ALL]
+
+
+TABLES = (AccountingSource, MeasurementSource, AdjustLimits, Access, Mail, WeeklyMail)
+
+
+@pytest.mark.parametrize("kind", [Settings, *all_sections(), *TABLES])
+def test_every_number_that_a_site_chooses_has_a_least_and_a_most(kind: type) -> None:
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        of_number, bounds = [*get_args(hint), None, None][:2]
+        if of_number in (int, float):
+            assert None not in (bounds.le if bounds.lt is None else bounds.lt, bounds.ge if bounds.gt is None else 0), (
+                name
+            )
 
 
 def test_every_setting_is_in_the_operations_document_with_its_default() -> None:

@@ -11,15 +11,15 @@ import pytest
 from sqlalchemy import Engine, insert
 from tests import make
 
-from jobsight_server.forecasts.record import Asked
+from jobsight_server.ground.answers import Asked
 from jobsight_server.queries.now import SORTS, now_page
 from jobsight_server.queries.prometheus import exposition
 from jobsight_server.serve.background import run_until
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import total_bytes, used_bytes
+from jobsight_server.storage.readings.sent import pack
+from jobsight_server.storage.readings.size_cap import DELETED, READINGS, SHORTENED, keep_size
 from jobsight_server.storage.schema import readings
-from jobsight_server.storage.sent import pack
-from jobsight_server.storage.size_cap import DELETED, READINGS, SHORTENED, keep_size
 
 DAY_S = 86400.0
 NOW = 30 * DAY_S

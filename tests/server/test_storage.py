@@ -11,12 +11,13 @@ from sqlalchemy.exc import DatabaseError as RefusedByDatabase
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from tests import make
 
+from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.storage.engine import DatabaseError, fetch, open_engine, write_many
-from jobsight_server.storage.event_counts import add_event_counts, count_all
+from jobsight_server.storage.job_counts import count_all
 from jobsight_server.storage.schema import gpu_samples, job_samples
 from jobsight_server.storage.statistics import refresh_if_grown, refresh_statistics
 from jobsight_server.storage.upkeep import delete_old
-from jobsight_server.systems.migrate import upgrade
+from jobsight_server.upgrade.migrate import upgrade
 
 
 def test_every_connection_that_writes_is_durable(sqlite_engine: Engine) -> None:

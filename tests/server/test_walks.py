@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine
-from tests.walk import entering
+from tests.walk import Walk, entering
 
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.auth.tokens import create_token
@@ -55,22 +55,40 @@ def client(sqlite_engine: Engine, tmp_path: Path) -> FlaskClient:
     return found
 
 
-def walk(action: Callable[[], Any]) -> list[str]:
+def walk(action: Callable[[], Any]) -> Walk:
     with entering() as entered:
         action()
-    return list(entered)
+    return entered
 
 
 @pytest.mark.parametrize(
-    ("url", "at_most"), [(QUESTION, 22), ("/api/v1/users", 11), ("/api/v1/user?cluster=alpha&name=ann", 28)]
+    ("url", "modules", "moves"),
+    [
+        (QUESTION, 22, 430),
+        ("/api/v1/users", 10, 45),
+        ("/api/v1/user?cluster=alpha&name=ann", 26, 530),
+        ("/api/v1/trust", 30, 2400),
+        ("/api/v1/waste", 29, 1300),
+        ("/api/v1/job?cluster=alpha&name=7.server", 34, 500),
+    ],
 )
-def test_an_answer_enters_few_modules(client: FlaskClient, url: str, at_most: int) -> None:
+def test_an_answer_enters_few_modules(client: FlaskClient, url: str, modules: int, moves: int) -> None:
     assert client.get(url).status_code == 200  # the first time fills caches
     entered = walk(lambda: client.get(url))
-    assert len(entered) <= at_most, "\n".join(entered)
+    assert (len(entered) <= modules, entered.moves <= moves) == (True, True), (
+        len(entered),
+        entered.moves,
+        "\n".join(entered),
+    )
 
 
 def test_a_learned_job_enters_few_modules(client: FlaskClient, sqlite_engine: Engine, tmp_path: Path) -> None:
-    add_jobs(sqlite_engine, tmp_path / "20261101", range(60, 61))
-    entered = walk(lambda: profile_finished(sqlite_engine, 0.0, lambda: NOW + 1e6))
-    assert len(entered) <= 38, "\n".join(entered)
+    log = tmp_path / "20261102"  # of one line
+    read = walk(lambda: add_jobs(sqlite_engine, log, range(60, 61)))
+    learned = walk(lambda: profile_finished(sqlite_engine, 0.0, lambda: NOW + 1e6))
+    for entered, modules, moves in ((read, 28, 230), (learned, 40, 2300)):
+        assert (len(entered) <= modules, entered.moves <= moves) == (True, True), (
+            len(entered),
+            entered.moves,
+            "\n".join(entered),
+        )

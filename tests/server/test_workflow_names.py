@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import csv
 import gzip
-import os
 from pathlib import Path
 
 import pytest
+from tests.traces import trace
 
-from jobsight_server.storage.facts import HABITS, application, readable_name
+from jobsight_server.ground.job_names import HABITS, application, readable_name
 
 UUID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
-TRACES = Path(os.environ.get("JOBSIGHT_TRACES", Path(__file__).parents[3] / "shared" / "traces"))
 INVALID = str.maketrans(dict.fromkeys(" /:@*?", "_"))  # in Nextflow's names of jobs
 
 TASKS = {
@@ -46,10 +45,7 @@ def test_each_habit_is_documented() -> None:
 
 @pytest.mark.parametrize("workflow", ["eager", "mag"])
 def test_processes_of_a_recorded_workflow_are_its_applications(workflow: str) -> None:
-    file = TRACES / "nextflow" / f"{workflow}.csv.gz"
-    if not file.exists():
-        pytest.skip(f"no trace {file.name} in $JOBSIGHT_TRACES")
-    with gzip.open(file, "rt") as lines:
+    with gzip.open(trace(f"nextflow/{workflow}.csv.gz"), "rt") as lines:
         processes = [row["process"] for row in csv.DictReader(lines)]
     named = {(process, f"nf-{f'{process} (lib {n}.fq)'.translate(INVALID)}") for n, process in enumerate(processes)}
     assert len(named) == len(processes)

@@ -16,8 +16,8 @@ from sqlalchemy import Connection, text
 from tests import make
 
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.sample_columns import SampleColumns
-from jobsight_server.storage.samples import read_samples
+from jobsight_server.storage.readings.sample_columns import SampleColumns
+from jobsight_server.storage.readings.samples import read_samples
 from site_run import Site, free_address, wait_until
 
 READINGS = 20

@@ -86,9 +86,13 @@ class LiveSite:
         """The runs that the server knows."""
         return list(self.site.api("jobs", cluster=self.cluster_name, limit="1000")["jobs"])
 
+    def run(self, job_id: object) -> dict[str, Any]:
+        """A job's last run, with its profile."""
+        return dict(self.site.api("job", name=str(job_id), cluster=self.cluster_name)["runs"][-1])
+
     def used(self, job_id: object, metric: str) -> float:
         """Total use of a job's last run, in bytes or CPU seconds; NaN if the server has no value."""
-        run = self.site.api("job", name=str(job_id), cluster=self.cluster_name)["runs"][-1]
+        run = self.run(job_id)
         (found,) = (profile for profile in run["profile"] if profile["metric"] == metric)
         print(run["name"], metric, *(found[key] for key in ("value", "source", "attribution", "reason")))  # if it fails
         if found["value"] is None:
@@ -99,8 +103,7 @@ class LiveSite:
 
     def is_lower_bound(self, job_id: object, metric: str) -> bool:
         """Return whether the server marks the value of ``used`` as a lower bound."""
-        run = self.site.api("job", name=str(job_id), cluster=self.cluster_name)["runs"][-1]
-        return any(profile["lower_bound"] for profile in run["profile"] if profile["metric"] == metric)
+        return any(profile["lower_bound"] for profile in self.run(job_id)["profile"] if profile["metric"] == metric)
 
     def wait_until_profiled(self, jobs: dict[str, str], seconds: float) -> None:
         """Until the last run of each job has been profiled; ``jobs`` are labels by their ids."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 import signal
 import subprocess
@@ -12,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from tests.processes import children, is_running
 
 from demo import clear, progress_of
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
 from site_run import Site, free_address, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +64,7 @@ def test_a_demo_shows_its_account_and_stays_alive_until_it_is_interrupted(tmp_pa
         )
         text = output.read_text()
         assert process.poll() is None, text
-        everyone = process_tree(process.pid)
+        everyone = [process.pid, *children(process.pid, recursive=True)]
         assert len(everyone) > 4  # the demo, the server's roles, the replay
         for name in ("Jobsight", "history", "sliding-window", "weighted", "locality", "exponential"):
             assert re.search(rf"^ +{name} +\d\.\d\d \(\d+\s%\)", text, re.MULTILINE), name
@@ -86,25 +86,8 @@ def test_a_demo_shows_its_account_and_stays_alive_until_it_is_interrupted(tmp_pa
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
         assert output.read_text().rstrip().endswith("Stopping.")
-        assert not [pid for pid in everyone if _runs(pid)]
+        assert not [pid for pid in everyone if is_running(pid)]
     finally:
         if process.poll() is None:
             process.terminate()
             process.wait(60)
-
-
-def process_tree(pid: int) -> list[int]:
-    """A process and all that descend from it."""
-    found = [pid]
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in task.read_text().split():
-            found += process_tree(int(child))
-    return found
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -20,11 +20,6 @@ SLOTS = 40
 SERVER = {"type": "compute", "capacities": {"slots": {"total": SLOTS}}, "static": True}
 
 
-def job(name: str, slots: int = 1, count: int = 1, duration_s: float = 3600) -> dict[str, Any]:
-    need = {"name": "c", "type": "compute", "amounts": {"slots": slots}, "count": count}
-    return {"name": name, "duration_s": duration_s, "dependencies": [need]}
-
-
 @pytest.mark.slow
 @pytest.mark.exhaustive
 def test_a_killed_server_keeps_every_match_and_every_queued_job(tmp_path: Path) -> None:
@@ -38,10 +33,10 @@ def test_a_killed_server_keeps_every_match_and_every_queued_job(tmp_path: Path) 
         """Batches and queued jobs until the server is gone."""
         for n in range(start, start + 1000):
             try:
-                jobs = [job(f"m{n}.{k}", 1 + k % 2, 1 + n % 2) for k in range(3)]
+                jobs = [make.to_match(f"m{n}.{k}", 1 + k % 2, count=1 + n % 2, duration_s=3600) for k in range(3)]
                 found = site.ask("POST", "matches", {"jobs": jobs})["matches"]
                 acknowledged.update({match["id"]: match["job"] for match in found})
-                found = site.ask("POST", "matches/queue", {"jobs": [job(f"q{n}", 1)]})["queued"]
+                found = site.ask("POST", "matches/queue", {"jobs": [make.to_match(f"q{n}", duration_s=3600)]})["queued"]
                 queued.update({entry["id"]: entry["job"] for entry in found})
                 if n % 5 == 0:
                     done = list(acknowledged)[-2:]

@@ -42,7 +42,7 @@ def test_its_first_blocks_have_the_report_and_both_targets() -> None:
 
 def test_a_log_gives_the_report(run: object) -> None:
     printed = run("jobsight report examples")  # type: ignore[operator]
-    assert "enough for all 8 similar jobs" in " ".join(printed.split())
+    assert "Shorter limits free nothing by themselves" in " ".join(printed.split())
 
 
 def test_old_accounting_files_give_the_forecasts_that_it_describes(run: object) -> None:
@@ -55,7 +55,7 @@ def test_old_accounting_files_give_the_forecasts_that_it_describes(run: object) 
     assert found["runtime"]["value"] is not None
     assert max(found["runtime"]["last_values"]) > 1.8 * min(found["runtime"]["last_values"])
     assert (found["bandwidth"]["value"], found["bandwidth"]["reason"][:10]) == (None, "no history")
-    assert {answer["level"] for answer in answers if answer["level"]} == {"user + application + processors"}
+    assert all(answer["level"].startswith("user + application") for answer in answers if answer["level"])
     printed = run("jobsight predict").split()  # type: ignore[operator]
     written = README.partition("jobsight.db\nAsk for")[2].partition("\n...\n")[0]
     wanted = f"Ask for{written}".split()
@@ -74,13 +74,3 @@ def test_every_command_that_needs_the_database_names_it() -> None:
     without = [command for command in commands if re.match(r"jobsight (token|serve|import|predict) ", command)]
     assert len(without) == 6
     assert [command for command in without if "--database " not in command] == []
-
-
-def test_a_policy_can_be_tried_without_a_trace(run: object) -> None:
-    account = json.loads(run("jobsight simulate --synthetic", "--json"))  # type: ignore[operator]
-    assert (account["processors"], account["broken_rules"], list(account["against"])) == (
-        128,
-        0,
-        ["fcfs", "conservative"],
-    )
-    assert account["jobs"] == 5000

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests import make
+from tests import make, processes
 from tests.make import not_none
 
 from jobsight_server.cli import main
@@ -34,13 +34,12 @@ def serving(directory: Path) -> Iterator[Site]:
         yield site
 
 
-def children(pid: int) -> dict[str, int]:
+def roles(pid: int) -> dict[str, int]:
     """The roles by name."""
     found = {}
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        role = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
-        if b"jobsight_server.serve.roles" in role:
-            found[role[role.index(b"jobsight_server.serve.roles") + 1].decode()] = int(child)
+    for child, words in processes.children(pid).items():
+        if "jobsight_server.serve.roles" in words:
+            found[words[words.index("jobsight_server.serve.roles") + 1]] = child
     return found
 
 
@@ -54,13 +53,13 @@ def post(url: str, site: Site, sequence: int) -> int:
 
 
 def test_a_role_that_dies_is_started_again(site: Site) -> None:
-    before = children(not_none(site.process).pid)
+    before = roles(not_none(site.process).pid)
     assert post(site.ingest_url, site, 1) == 200
     for pid in before.values():
         os.kill(pid, signal.SIGKILL)
 
     def back() -> bool:
-        now = children(not_none(site.process).pid)
+        now = roles(not_none(site.process).pid)
         with contextlib.suppress(OSError):
             return (
                 set(now) == set(before)
@@ -89,12 +88,12 @@ def test_a_writer_that_is_stopped_is_replaced(tmp_path: Path) -> None:
     with site.serve():
         pid = not_none(site.process).pid
         assert post(site.ingest_url, site, 1) == 200
-        writer = children(pid)["writer"]
+        writer = roles(pid)["writer"]
         os.kill(writer, signal.SIGSTOP)
 
         def back() -> bool:
             with contextlib.suppress(OSError):
-                return children(pid).get("writer", writer) != writer and post(site.ingest_url, site, 2) == 200
+                return roles(pid).get("writer", writer) != writer and post(site.ingest_url, site, 2) == 200
             return False
 
         wait_until(back, 120, lambda: site.log.read_text()[-3000:])

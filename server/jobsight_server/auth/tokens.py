@@ -12,8 +12,8 @@ from typing import Any
 from sqlalchemy import Connection, Engine, insert, select, update
 
 from jobsight_server.auth.node_names import NodeNamesError, node_names
+from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.engine import driver_sql
-from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import tokens
 
 ROLES = ("agent", "scheduler", "submitter", "user", "staff", "admin")

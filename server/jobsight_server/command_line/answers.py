@@ -1,13 +1,11 @@
-"""Shared by commands: the database with its answers, JSON, and atomic writing of files."""
+"""Shared by commands: the database with its answers, and JSON."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -15,9 +13,9 @@ from rich.console import Console
 from sqlalchemy import Connection, Engine
 
 from jobsight_server.command_line.arguments import open_existing, settings_of
+from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.storage.engine import Access
-from jobsight_server.storage.errors import UserError
 
 Account = Mapping[str, Any]
 
@@ -36,8 +34,8 @@ def existing(args: argparse.Namespace, access: Access = "write", *, acts_elsewhe
 def reading(args: argparse.Namespace) -> Iterator[tuple[Connection, AnswerReader]]:
     """Open the database of ``args``, and yield a connection that reads, and the answers under its settings."""
     config = forecast_config(settings_of(args))
-    with existing(args, "read") as engine, closing(AnswerReader(engine, config)) as reader, engine.connect() as found:
-        yield found, reader
+    with existing(args, "read") as engine, engine.connect() as connection:
+        yield connection, AnswerReader(config)
 
 
 def print_json(answer: Any) -> None:
@@ -50,34 +48,4 @@ def print_account(args: argparse.Namespace, account: Account, show: Callable[[Ac
     if args.json:
         print(json.dumps(account, indent=2))
     else:
-        show(account, Console())
-
-
-@contextmanager
-def whole_file(file: Path, mode: int = 0o666) -> Iterator[Path]:
-    """Yield a temporary path beside ``file``, which replaces ``file`` if the block ends without an error.
-
-    Raises:
-        UserError: it cannot be written; an older file of this name remains.
-    """
-    # Readers of directories skip names that begin with a dot.
-    unfinished = file.with_name(f".{file.name}.unfinished")
-    try:
-        unfinished.unlink(missing_ok=True)
-        unfinished.touch(mode)
-        yield unfinished
-        _to_disk(unfinished)
-        unfinished.replace(file)
-        _to_disk(file.parent)
-    except OSError as error:
-        raise UserError(f"{file}: {error.strerror or error}; an older file of this name is unchanged") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def _to_disk(place: Path) -> None:
-    descriptor = os.open(place, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        show(account, Terminal())

@@ -25,14 +25,6 @@ _UNITS = {
     "bps": "BITS/S",
 }
 
-LEARNING = (
-    "coverage",
-    "bound_objective",
-    "walltime_limit",
-    "learn_apportioned",
-)
-"""Settings that affect learning, as options of commands that learn."""
-
 
 def add_settings(parser: argparse.ArgumentParser, *names: str, sections: Sequence[type[Section]] = ()) -> None:
     """Add ``--config`` and a flag for each named setting of the core (all if none is named) and of ``sections``."""

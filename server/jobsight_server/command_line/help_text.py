@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import re
 import textwrap
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 Value = TypeVar("Value")
 
 _SHOWN = 60
+_LARGEST = 1e18  # as large as whole numbers may be
 INSTALLED = Path("/etc/jobsight/jobsight.toml")
 """The settings file of this host's server, as ``jobsight setup`` writes it."""
 
@@ -56,9 +58,12 @@ def metric_name(text: str) -> str:
 
 def _number(text: str) -> float:
     try:
-        return float(text)
+        found = float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text[:_SHOWN]!r} is not a number; give one such as 0.8 or 60") from None
+        found = math.nan
+    if not abs(found) <= _LARGEST:
+        raise argparse.ArgumentTypeError(f"{text[:_SHOWN]!r} is not a number; give one such as 0.8 or 60")
+    return found
 
 
 def _whole(text: str) -> int:

@@ -12,6 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
+from jobsight_server.storage.named_files import whole_file
+
 OURS = "#0072b2"
 BEST = "#e69f00"
 OTHERS = "#8a8f98"
@@ -54,4 +56,5 @@ def drawing(file: Path, title: str, columns: int, rows: int = 1, height: float =
         FigureCanvasSVG(figure)
         figure.suptitle(title, x=0.01, ha="left", fontweight="bold", fontsize=11, parse_math=False)
         yield list(figure.subplots(rows, columns, squeeze=False).flat)
-        figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
+        with whole_file(file) as place:
+            figure.savefig(place, format="svg", metadata={"Date": None, "Creator": None})

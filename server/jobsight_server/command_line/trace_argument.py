@@ -17,12 +17,13 @@ from jobsight_predictor.evaluation.jobs import Jobs
 from jobsight_predictor.metrics import METRICS
 from jobsight_scheduler.workload.backtest_jobs import jobs_of_machines, jobs_of_trace
 from jobsight_scheduler.workload.swf import TraceError, read_swf
-from jobsight_server.accounting.amounts import utc_span
 from jobsight_server.command_line.answers import existing
 from jobsight_server.command_line.help_text import metric_name, read_by
 from jobsight_server.forecasts.workload import jobs_of_database
+from jobsight_server.ground.amounts import utc_span
+from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.clusters import Part, chosen
-from jobsight_server.storage.errors import UserError
+from jobsight_server.storage.named_files import other_kind
 from jobsight_server.storage.schema import jobs as jobs_table
 
 _SQLITE = b"SQLite format 3\0"
@@ -135,6 +136,8 @@ def open_trace(trace: str, part: Part = ALL) -> Iterator[Connection | None]:
 def _opened(trace: str) -> Iterator[Connection | None]:
     url = trace
     if "://" not in trace:
+        if kind := other_kind(Path(trace)):
+            raise UserError(f"{trace}: it is {kind}, but is read several times: give a file")
         if not _first_bytes(Path(trace)).startswith(_SQLITE):
             yield None
             return

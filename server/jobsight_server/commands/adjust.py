@@ -9,7 +9,6 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from jobsight_server.accounting.amounts import memory_text, plain, time_text
 from jobsight_server.accounting.command_output import CommandError
 from jobsight_server.adjust.ledger import FAILED
 from jobsight_server.adjust.pbs import Pbs
@@ -21,11 +20,13 @@ from jobsight_server.command_line.answers import print_json, reading
 from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
 from jobsight_server.command_line.help_text import fraction
 from jobsight_server.command_line.tables import table_of
+from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.forecasts import AnswerReader, forecast_config
-from jobsight_server.queries.changes import Effect, TrialReport, trial_report
+from jobsight_server.ground.amounts import memory_text, plain, time_text
+from jobsight_server.ground.errors import UserError
+from jobsight_server.savings.changes import Effect, TrialReport, trial_report
 from jobsight_server.settings.declared import Settings
 from jobsight_server.settings.tables import AdjustLimits
-from jobsight_server.storage.errors import UserError
 
 _TITLES = {"memory_gib": "memory given, GiB", "waiting_s": "waited, min", "failed_share": "ran out, of 100 jobs"}
 _SCALES = {"memory_gib": 1.0, "waiting_s": 1.0 / 60.0, "failed_share": 100.0}
@@ -66,9 +67,9 @@ def run(args: argparse.Namespace) -> int:
     changes = args.apply or args.undo is not None
     engine = open_existing(args, "write" if changes else "read", acts_elsewhere=True)
     try:
-        reader = AnswerReader(engine, forecast_config(settings))
+        reader = AnswerReader(forecast_config(settings))
         scheduler = _scheduler(settings, limits, args.scheduler)
-        adjuster = Adjuster(engine, reader, scheduler, limits.cluster, limits, time.time)
+        adjuster = Adjuster(engine, reader, scheduler, limits.cluster, limits, settings.least, time.time)
         trial = None if args.trial is None else Trial(args.trial, args.seed)
         if args.undo is not None:
             result = adjuster.undo(args.undo)
@@ -81,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(_record(result))
     else:
-        show(result, Console(), is_dry=not changes)
+        show(result, Terminal(), is_dry=not changes)
     return 1 if any(one.outcome == FAILED for one in result.proposed) else 0
 
 
@@ -176,7 +177,7 @@ def _report(args: argparse.Namespace) -> int:
     if args.json:
         print_json(report)
     else:
-        show_report(report, Console())
+        show_report(report, Terminal())
     return 0
 
 

@@ -6,18 +6,18 @@ import argparse
 import sys
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.evaluation.jobs import PROTOCOLS
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
-from jobsight_predictor.question import OBJECTIVES
 from jobsight_server.command_line.answers import print_account
 from jobsight_server.command_line.help_text import fraction
+from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.command_line.trace_argument import add_trace, part_of, read_jobs
 from jobsight_server.commands.backtest_report import show
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
+from jobsight_server.storage.named_files import check_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,13 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="target fraction of jobs that stay within their bound (default: 0.95)",
     )
     parser.add_argument(
-        "--objective",
-        choices=OBJECTIVES,
-        default="coverage",
-        help="aim at that fraction of jobs with little waste (coverage, the default), or at the least waste, failed "
-        "attempts included (waste)",
-    )
-    parser.add_argument(
         "--baselines",
         action="store_true",
         help="compare with each baseline at that baseline's number of failures; slower",
@@ -70,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     if args.plot is not None:
         _check_plot(args.plot)
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=Terminal(stderr=True), transient=True) as progress:
         task = progress.add_task(f"reading {args.trace}", total=1.0)
         try:
             account = run_backtest(
@@ -79,7 +72,6 @@ def run(args: argparse.Namespace) -> int:
                 group=args.group,
                 forecasters=tuple(dict.fromkeys(args.forecaster)),
                 coverage=args.coverage,
-                objective=args.objective,
                 baselines=args.baselines,
                 progress=lambda step, done: progress.update(task, description=f"replaying {step}", completed=done),
             )
@@ -103,5 +95,4 @@ def _check_plot(file: Path) -> None:
     """Check now what would otherwise fail after minutes."""
     if file.suffix != ".svg":
         raise UserError(f"--plot {file}: plots are SVG; name it {file.with_suffix('.svg').name}")
-    if not file.parent.is_dir():
-        raise UserError(f"--plot {file}: there is no directory {file.parent}; create it first")
+    check_output(file, "--plot")

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.accounting.amounts import percent, plain
 from jobsight_server.command_line.tables import table_of
+from jobsight_server.ground.amounts import percent, plain
 
 WASTED = {
     "bytes": ("GiB-hours", 2.0**30 * 3600.0),
@@ -114,7 +114,7 @@ def _coverages(ours: Mapping[str, Any]) -> list[str]:
     if not ours["jobs"]:
         return []
     shares = f"{_percent(ours['coverage'], 1)} of jobs, {_percent(ours['cost_coverage'], 1)} by value x seconds"
-    lines = [f"Jobsight's reservations ({ours['objective']}) were enough for {shares}, of all {ours['jobs']:,} jobs."]
+    lines = [f"Jobsight's reservations were enough for {shares}, of all {ours['jobs']:,} jobs."]
     if ours["lowest_so_far"] is not None:
         lines.append(
             f"From the 200th job on, at least {_percent(ours['lowest_so_far'], 1)} of the jobs so far had enough."

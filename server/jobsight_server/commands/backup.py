@@ -7,14 +7,14 @@ import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
-from rich.console import Console
 from rich.progress import Progress
 from sqlalchemy import Engine
 
-from jobsight_server.command_line.answers import whole_file
 from jobsight_server.command_line.arguments import add_settings, open_existing
+from jobsight_server.command_line.terminal import Terminal
+from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.engine import database_file
-from jobsight_server.storage.errors import UserError
+from jobsight_server.storage.named_files import whole_file
 
 _PAGES_AT_ONCE = 1000
 
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     engine = open_existing(args, "read", acts_elsewhere=True)
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    with Progress(console=Terminal(stderr=True), transient=True) as progress:
         bar = progress.add_task("copying", total=None)
         back_up(engine, args.copy, lambda left, pages: progress.update(bar, total=pages, completed=pages - left))
     print(f"{args.copy}: {args.copy.stat().st_size:,} bytes")

@@ -6,9 +6,9 @@ import argparse
 import getpass
 from itertools import chain
 
-from rich.console import Console
 from rich.text import Text
 
+from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.commands.setup import add_places, places_of
 from jobsight_server.setup.checks import checks, follow
 from jobsight_server.setup.run import check_user
@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     check_user(user)
     del args.user  # the paths depend on the server's user
     places = places_of(args)
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     scheduler = SCHEDULERS[args.scheduler][0](places)
     failed = 0
     found = checks(plan_of(scheduler, places), scheduler, places)

@@ -31,7 +31,7 @@ def open_database(args: argparse.Namespace) -> Engine:
         print(f"jobsight: creating a new database, {shown_database(engine)}", file=sys.stderr)
     with own_words(url):
         if is_new or present_version(engine) != NEWEST:
-            from jobsight_server.systems.migrate import upgrade  # Alembic is slow to import
+            from jobsight_server.upgrade.migrate import upgrade  # Alembic is slow to import
 
             upgrade(engine)
     return engine

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from jobsight_scheduler.workload.swf import write_swf
-from jobsight_server.command_line.answers import existing, whole_file
+from jobsight_server.command_line.answers import existing
 from jobsight_server.command_line.arguments import add_settings
 from jobsight_server.command_line.trace_argument import add_part, part_of
+from jobsight_server.ground.errors import UserError
 from jobsight_server.queries.exported_jobs import JOB_COLUMNS, finished_jobs, write_csv
 from jobsight_server.queries.site_trace import site_trace
 from jobsight_server.storage.clusters import chosen, stored_clusters
-from jobsight_server.storage.errors import UserError
+from jobsight_server.storage.named_files import check_output, whole_file
 
 _ROWS = 100_000
 """Rows in memory at one time, and in one row group of a Parquet file."""
@@ -39,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
         _pyarrow()  # before anything is written
     if file.exists() and not args.replace:
         raise UserError(f"{file} exists; give --replace to overwrite it")
+    check_output(file)
     with existing(args, "read", acts_elsewhere=True) as engine:
         with engine.connect() as connection:
             if args.cluster is not None:

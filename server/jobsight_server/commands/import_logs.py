@@ -6,11 +6,11 @@ import argparse
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.progress import (
     BarColumn,
     DownloadColumn,
@@ -26,21 +26,23 @@ from sqlalchemy import Engine
 from jobsight_server.accounting.files import Content, UnreadableError
 from jobsight_server.accounting.formats import open_reader
 from jobsight_server.accounting.guess import WrongFormatError, check_format, guess_format
+from jobsight_server.accounting.load import UNSTORABLE
 from jobsight_server.accounting.origin import NOTHING, Given
 from jobsight_server.accounting.read_logs import ImportReport, import_files
 from jobsight_server.accounting.runs import AccountingError
-from jobsight_server.command_line.arguments import LEARNING, add_settings, settings_of
+from jobsight_server.command_line.arguments import add_settings, settings_of
 from jobsight_server.command_line.help_text import HelpParser
+from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.commands.database import filled_database
 from jobsight_server.commands.imported import forget_files, show_files
 from jobsight_server.forecasts import ForecastConfig, forecast_config
 from jobsight_server.forecasts.learners import usable_cores
+from jobsight_server.ground.errors import UserError
 from jobsight_server.profiler.ready import Own, count_waiting, sent_since
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.site_monitoring import SiteMonitoring
 from jobsight_server.settings.declared import ACCOUNTING_FORMATS, LONGEST_NAME, AccountingFormat, Settings
 from jobsight_server.storage.clusters import listed, stored_clusters
-from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.statistics import refresh_if_grown
 from jobsight_server.web.kit.units import many
 
@@ -90,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--application", metavar="NAME", help="rule of snakemake files without one (default: by folder or file)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add_settings(parser, "database", "clusters", *LEARNING, "profile_grace_s")
+    add_settings(parser, "database", "clusters", "coverage", "profile_grace_s")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -197,6 +199,7 @@ def as_json(
     ``waiting`` counts runs of the files that the server will profile once their samples have had time to arrive.
     """
     figures = report.figures
+    rejected = figures.rejected + Counter({UNSTORABLE: report.taken_in.rejected[UNSTORABLE]})
     repeated = figures.runs.of_repeated_jobs
     return {
         "files": list(formats),
@@ -209,7 +212,7 @@ def as_json(
         "ran_more_than_once": len(repeated),
         "runs_of_these": sum(repeated),
         "users": len(figures.users),
-        "rejected": dict(figures.rejected.most_common()),
+        "rejected": dict(rejected.most_common()),
         "lost_without_reason": figures.lost_without_reason,
         "unreadable": report.taken_in.unreadable,
         "new_lines": report.taken_in.lines,
@@ -229,7 +232,7 @@ def import_shown(
 ) -> ImportReport:
     """Import the files, with a bar for each."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
+    with Progress(*columns, console=Terminal(stderr=True)) as progress:
         tasks: dict[Path, TaskID] = {
             file.absolute(): progress.add_task(file.name, total=file.stat().st_size) for file in files
         }
@@ -257,7 +260,7 @@ def learn_shown(engine: Engine, config: ForecastConfig, settings: Settings, own:
     grace_s = settings.profile_grace_s if sent_since(engine, own.cluster, now - _LIVE_WITHIN_S) else 0.0
     monitoring = SiteMonitoring(settings.measurements, time.time)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=Terminal(stderr=True), transient=True) as progress:
         task = progress.add_task("learning runs", total=runs)
         return profile_finished(
             engine,

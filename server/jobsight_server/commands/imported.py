@@ -8,16 +8,16 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from rich.console import Console
 from sqlalchemy import Connection, select
 
 from jobsight_server.command_line.answers import existing
 from jobsight_server.command_line.arguments import settings_of
+from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.commands.withdraw import withdraw
 from jobsight_server.forecasts import forecast_config
 from jobsight_server.forecasts.rounds import rebuild
+from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.clusters import chosen
-from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import accounting_files
 
 
@@ -51,7 +51,7 @@ def forget_files(args: argparse.Namespace) -> int:
                 raise UserError(f"{file}: the server follows this directory and would read it again; move it out first")
         found = withdraw(engine, args.files, cluster, args.format)
         if found.runs:
-            with Console(stderr=True).status("retraining"):
+            with Terminal(stderr=True).status("retraining"):
                 rebuild(engine, forecast_config(settings))
     if args.json:
         print(json.dumps({"cluster": cluster, **asdict(found)}))

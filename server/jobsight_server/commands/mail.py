@@ -7,10 +7,9 @@ import time
 
 from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
 from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.ground.errors import UserError
 from jobsight_server.mail.weekly import DueMail, due_mails, preview, send_due
-from jobsight_server.storage.errors import UserError
-from jobsight_server.systems.ranking.queries import MachineRanker
-from jobsight_server.systems.ranking.settings import RankingSettings
+from jobsight_server.systems.listed import rated_machines
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,8 +24,8 @@ def run(args: argparse.Namespace) -> int:
         raise UserError("no weekly mail: write a table [weekly_mail] with domain or admins into the settings file")
     engine = open_existing(args)
     try:
-        reader = AnswerReader(engine, forecast_config(settings))
-        machines = MachineRanker(settings.section(RankingSettings).method)
+        reader = AnswerReader(forecast_config(settings))
+        machines = rated_machines(settings)
         if args.preview is not None:
             with engine.connect().execution_options(reading=True) as connection:
                 mail = preview(connection, reader, settings, args.preview, time.time())

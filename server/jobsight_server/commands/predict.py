@@ -14,21 +14,30 @@ from sqlalchemy import Connection, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
-from jobsight_server.accounting.amounts import memory_bytes, memory_text, span_s
-from jobsight_server.advice.recommendation import JobRequest, Recommendation, predictions, recommend, recommend_as_last
+from jobsight_server.advice.recommendation import (
+    JobRequest,
+    Recommendation,
+    asked_as,
+    plain_request,
+    predictions,
+    recommend,
+)
 from jobsight_server.advice.words import sentence, similar_use
 from jobsight_server.command_line.answers import reading
 from jobsight_server.command_line.arguments import add_settings, settings_of
 from jobsight_server.command_line.help_text import metric_name, read_by
 from jobsight_server.command_line.tables import table_of
-from jobsight_server.forecasts import AnswerReader, ForecastRequest
-from jobsight_server.forecasts.decision import ASKED_FOR
-from jobsight_server.forecasts.reader import reply_of
+from jobsight_server.command_line.terminal import Terminal
+from jobsight_server.decision.evidence import ASKED_FOR
+from jobsight_server.forecasts import ForecastRequest
+from jobsight_server.forecasts.last_runs import last_runs
+from jobsight_server.forecasts.prediction import Predictions
 from jobsight_server.forecasts.request import PER, UnknownProcessorsError, job_question
-from jobsight_server.forecasts.such_jobs import last_runs, of_application
+from jobsight_server.ground.amounts import memory_bytes, memory_text, span_s
+from jobsight_server.ground.errors import UserError
+from jobsight_server.ground.facts import facts_of, found_facts
 from jobsight_server.queries.efficiency import RESOURCE_OF
 from jobsight_server.storage.clusters import chosen, stored_clusters
-from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs
 from jobsight_server.web.kit.units import DASH, level, many, resource_value
 
@@ -54,10 +63,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     job.add_argument("--memory", type=_amount(memory_bytes), metavar="SIZE", help=memory)
     walltime = "run time requested: seconds, or a time such as 6h, 01:00:00 or 2-12:00:00"
     job.add_argument("--walltime", type=_amount(span_s), metavar="TIME", help=walltime)
+    fact = "number known of the job, such as input_bytes=3.1e9; may be repeated"
+    job.add_argument("--fact", type=_fact, action="append", default=[], metavar="NAME=NUMBER", help=fact)
     parser.add_argument(
         "--json",
         action="store_true",
-        help="print the answers of the HTTP API as JSON, in SI units; what is not given stays unknown",
+        help="print the answers of the HTTP API as JSON, in SI units",
     )
     parser.add_argument(
         "--per", choices=PER, default=PER[0], help="of --json: values per processor (default) or for the whole job"
@@ -70,41 +81,56 @@ def run(args: argparse.Namespace) -> int:
             known = stored_clusters(connection) | settings_of(args).declared_clusters
             args.cluster = chosen(args.cluster, known, "known")
             _say_who_is_unknown(connection, args.cluster, args.user)
+            question, request = _asked(connection, args)
             if args.json:
-                request = ForecastRequest(args.cluster, _question(args, args.processors), args.metric, args.per)
-                print(msgspec.json.format(reply_of(predictions(connection, reader, [request])), indent=2))
+                asked = ForecastRequest(args.cluster, question, args.metric, args.per, gpus=request.gpus)
+                answers = Predictions(predictions(connection, reader, [asked]))
+                print(msgspec.json.format(msgspec.json.encode(answers), indent=2).decode())
             else:
-                found = _found(connection, reader, args)
-                show(found, tuple(found.answers) if args.metric is None else (args.metric,), Console())
+                metrics = None if args.metric is None else tuple(dict.fromkeys((*ASKED_FOR, args.metric)))
+                found = recommend(connection, reader, args.cluster, question, request, metrics)
+                show(found, tuple(found.answers) if args.metric is None else (args.metric,), Terminal())
     except UnknownProcessorsError as error:
         raise UserError("--per job: give the job's --processors, such as 16") from error
     return 0
 
 
-def _question(args: argparse.Namespace, processors: int | None) -> Question:
-    subject = (args.user, args.application, args.queue, processors, args.memory, args.walltime)
-    return job_question(*subject, args.group, args.account)
+def _asked(connection: Connection, args: argparse.Namespace) -> tuple[Question, JobRequest]:
+    """Return the job: what is not given is as in the user's last similar job, which is named."""
+    facts = tuple(sorted(dict(args.fact).items()))
+    subject = (args.user, args.application, args.queue, args.processors, args.memory, args.walltime)
+    question = job_question(*subject, args.group, args.account, facts)
+    runs = last_runs(connection, args.cluster, args.user, question.application)
+    like = min(runs, key=lambda run: run.processors != (args.processors or run.processors), default=None)
+    if like is None:
+        if args.application and not args.processors:
+            why = "amounts are for one processor; give the job's --processors"
+            print(f"{args.user} has run no {args.application}: {why}", file=sys.stderr)
+        return question, plain_request(question)
+    given = {
+        "name": args.application,
+        "queue": args.queue,
+        "group": args.group,
+        "account": args.account,
+        "processors": args.processors,
+        "requested_memory_bytes": args.memory,
+        "requested_walltime_s": args.walltime,
+        "facts": facts or None,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    of_name = "similar " if question.application else ""
+    print(f"What is not given is as in your last {of_name}job, {like.job_id}.", file=sys.stderr)
+    if "processors" in given:  # on other nodes
+        like = like._replace(run_id=-1)
+    return asked_as(connection, args.user, like._replace(**given))
 
 
-def _found(connection: Connection, reader: AnswerReader, args: argparse.Namespace) -> Recommendation:
-    """Return the answer for the whole job; without ``--processors`` it has as many as the last similar job, and of an
-    application all that is not given, as in reports.
-    """
-    runs, processors = last_runs(connection, args.cluster, args.user), args.processors
-    metrics = None if args.metric is None else tuple(dict.fromkeys((*ASKED_FOR, args.metric)))
-    if processors is None:
-        similar = of_application(runs, _question(args, None).application)
-        like = min(similar, key=lambda run: not run.job_id, default=None)  # the last one of the log
-        if like is not None and args.application is not None:
-            print(f"What is not given is as in your last similar job, {like.job_id or 'a reported one'}.")
-            given = {"queue": args.queue, "group": args.group, "account": args.account}
-            given |= {"requested_memory_bytes": args.memory, "requested_walltime_s": args.walltime}
-            like = like._replace(**{name: value for name, value in given.items() if value is not None})
-            return recommend_as_last(connection, reader, args.cluster, args.user, like, runs, metrics)
-        processors = 1 if like is None else like.processors
-        print(f"--processors is not given: this is for {processors}{', as your last job had' if like else ''}.")
-    asked = JobRequest(processors, None, args.memory, args.walltime)
-    return recommend(connection, reader, args.cluster, _question(args, processors), asked, metrics, runs)
+def _fact(text: str) -> tuple[str, float]:
+    name, _, value = text.partition("=")
+    found = facts_of(found_facts([(name, value)]).text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is not a fact; give one such as input_bytes=3.1e9")
+    return found[0]
 
 
 def _say_who_is_unknown(connection: Connection, cluster: str, user: str) -> None:
@@ -124,9 +150,12 @@ def show(found: Recommendation, metrics: Sequence[str], console: Console) -> Non
         write = partial(resource_value, resource=RESOURCE_OF.get(answer.metric, answer.metric))
         to_ask = memory_text if answer.metric == "memory" else write
         used = similar_use(answer)
-        unknown = any(resource == answer.metric and found.best(resource) is None for resource in ASKED_FOR)
-        unknown |= answer.metric == "cpu"  # no job asks for more than its processors
-        attempts = [to_ask(amount) for amount in answer.attempts[:2] if not unknown]
+        best = [found.best(resource) for resource in ASKED_FOR if resource == answer.metric]
+        unknown = None in best or answer.metric == "cpu"  # no job asks for more than its processors
+        # The next one of a shorter limit is the request.
+        attempts = (
+            [] if unknown else [to_ask(amount) for amount in dict.fromkeys([*filter(None, best), *answer.attempts])]
+        )
         table.add_row(
             METRICS[answer.metric].name,
             write(answer.value),

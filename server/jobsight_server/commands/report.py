@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
+import re
 import shutil
 import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,19 +24,20 @@ from sqlalchemy import event
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.advice.words import SCHEDULERS, AskLine
-from jobsight_server.command_line.answers import whole_file
 from jobsight_server.command_line.arguments import own_words
 from jobsight_server.command_line.help_text import HelpParser
 from jobsight_server.command_line.tables import table_of
+from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.commands.import_logs import format_of, import_shown, learn_shown, split_format
 from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.ground.errors import UserError
 from jobsight_server.profiler.ready import Own
 from jobsight_server.queries.report import Gain, Report, report
 from jobsight_server.settings.declared import ACCOUNTING_FORMATS, AccountingFormat, Settings
 from jobsight_server.storage.clusters import listed
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.errors import UserError
-from jobsight_server.systems.migrate import upgrade
+from jobsight_server.storage.named_files import check_output, copied, other_kind, whole_file
+from jobsight_server.upgrade.migrate import upgrade
 from jobsight_server.web.kit.units import count, hours, many, percent
 from jobsight_server.web.report import (
     FREED,
@@ -66,8 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=Path,
         metavar="[FORMAT] LOG",
-        help="accounting files, plain or gzip, - for standard input; their format may come first: "
-        f"{', '.join(ACCOUNTING_FORMATS)} (default: guessed from each file)",
+        help="accounting files, plain or gzip, directories of them, - for standard input; their format may come "
+        f"first: {', '.join(ACCOUNTING_FORMATS)} (default: guessed from each file)",
     )
     parser.add_argument("--output", type=Path, default=Path("report.html"), metavar="FILE", help="write the page to "
                         "this file, replacing it (default: report.html)")  # fmt: skip
@@ -77,24 +77,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     log = listed("standard input" if file == _STANDARD_INPUT else file.name for file in args.files)
+    args.files, in_directories = _files_in(args.files, args.output)
     _check_output(args.output, args.files)
     if args.node_hour is not None and not 0.0 < args.node_hour < math.inf:
         raise UserError(f"--node-hour {args.node_hour} is not a price above 0, such as 0.9")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     with TemporaryDirectory(prefix="jobsight-report-") as place:
-        args.files = [_stored(file, Path(place)) for file in args.files]
         try:
+            args.files = [_stored(file, Path(place) / f"{number}") for number, file in enumerate(args.files)]
             split_format(args)
-            formats = {format_of(file, args.format) for file in args.files}
+            formats = _formats(args, in_directories)
             found, unreadable = _report(Path(place), args, formats)
         except UserError as error:
-            raise UserError(str(error).replace(f"{place}{os.sep}", "")) from error
+            raise UserError(re.sub(rf"{re.escape(place)}/(\d+/)?", "", str(error))) from error
     known = [name for name in formats if name in SCHEDULERS]
     scheduler = {"pbspro": "pbs"}.get(known[0], known[0]) if len(known) == 1 else "SCHEDULER"
     with whole_file(args.output) as unfinished:
         unfinished.write_text(page_of(found, log, scheduler))
-    _show(found, log, scheduler, Console(highlight=False, markup=False, emoji=False))
+    _show(found, log, scheduler, Terminal(highlight=False, markup=False, emoji=False))
     print(f"\nThe same as a page: {args.output}")
     for file, cause in unreadable.items():
         print(f"jobsight report: unreadable: {Path(file).name}: {cause}", file=sys.stderr)
@@ -103,10 +104,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check_output(output: Path, files: Sequence[Path]) -> None:
     """Check now what would otherwise fail after minutes."""
-    if not output.parent.is_dir():
-        raise UserError(f"--output {output}: there is no directory {output.parent}; create it first")
-    if output.is_dir() or not os.access(output.parent, os.W_OK):
-        raise UserError(f"--output {output}: it cannot be written; name a file in a directory of yours")
+    check_output(output, "--output")
     if any(output.resolve() == file.resolve() for file in files):
         raise UserError(f"--output {output}: the report would replace this log; name another file")
 
@@ -116,14 +114,47 @@ def _leave(number: int, _frame: FrameType | None) -> None:
     sys.exit(128 + number)
 
 
+def _files_in(named: Sequence[Path], output: Path) -> tuple[list[Path], set[Path]]:
+    """Return the files, with those of directories in their place, and the latter, of which some may be no logs.
+
+    Raises:
+        UserError: a directory has no files.
+    """
+    of: dict[Path, list[Path]] = {}
+    for place in named:
+        if place.is_dir():
+            inside = sorted(file for file in place.iterdir() if file.is_file() and not file.name.startswith("."))
+            of[place] = [file for file in inside if file.resolve() != output.resolve()]
+            if not of[place]:
+                raise UserError(f"{place}: this directory has no files; name one with accounting files")
+    files = [file for place in named for file in of.get(place, [place])]
+    return files, set(files) - set(named)
+
+
+def _formats(args: argparse.Namespace, in_directories: set[Path]) -> set[AccountingFormat | None]:
+    found = set()
+    for file in args.files:
+        try:
+            found.add(format_of(file, args.format))
+        except UserError:
+            if file not in in_directories:  # else the import reports it
+                raise
+    return found
+
+
 def _stored(file: Path, place: Path) -> Path:
-    """Return the file; of standard input a copy, because formats are guessed by reading twice."""
-    if file != _STANDARD_INPUT:
+    """Return the file; of standard input or a pipe a copy below ``place``: formats are guessed by reading twice."""
+    if file != _STANDARD_INPUT and other_kind(file) is None:
         return file
-    copy = place / "standard input"
-    with copy.open("wb") as stream:
-        shutil.copyfileobj(sys.stdin.buffer, stream)
-    return copy
+    place.mkdir()
+    try:
+        if file != _STANDARD_INPUT:
+            return copied(file, place / file.name)
+        with (place / "standard input").open("wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy)
+        return place / "standard input"
+    except OSError as error:
+        raise UserError(f"{file}: {error.strerror}") from error
 
 
 def _report(
@@ -144,10 +175,9 @@ def _report(
             upgrade(engine)
             imported = import_shown(engine, args.files, _CLUSTER, args.format)
             learn_shown(engine, config, settings, Own(_CLUSTER, imported.figures.runs), len(imported.figures.ended))
-            reader = AnswerReader(engine, config)
             scheduler = schedulers.pop() if len(schedulers) == 1 else None
-            with closing(reader), engine.connect().execution_options(reading=True) as connection:
-                found = report(connection, reader, scheduler, args.node_hour, time.time())
+            with engine.connect().execution_options(reading=True) as connection:
+                found = report(connection, AnswerReader(config), scheduler, args.node_hour, time.time())
     finally:
         engine.dispose()
     if found is None:

@@ -12,19 +12,20 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy import Connection
 
-from jobsight_server.accounting.amounts import percent, plain, utc_span
 from jobsight_server.command_line.answers import print_json, reading
 from jobsight_server.command_line.arguments import add_settings
 from jobsight_server.command_line.help_text import read_by
 from jobsight_server.command_line.tables import table_of
-from jobsight_server.forecasts.record import Asked
-from jobsight_server.profiler.totals import METRICS
+from jobsight_server.command_line.terminal import Terminal
+from jobsight_server.ground.amounts import percent, plain, utc_span
+from jobsight_server.ground.answers import Asked
+from jobsight_server.ground.errors import UserError
 from jobsight_server.queries.exported_jobs import write_csv
-from jobsight_server.queries.savings import BY, REASONS, Asking, LeftOut, SavingsRow
 from jobsight_server.queries.users import user_clusters
-from jobsight_server.queries.waste import DAYS_SHOWN, Waste, WasteList, WasteRequest, WasteRow, newest_day, waste
+from jobsight_server.savings.savings import BY, REASONS, Asking, LeftOut, SavingsRow
+from jobsight_server.savings.totals import METRICS
+from jobsight_server.savings.waste import DAYS_SHOWN, Waste, WasteList, WasteRequest, WasteRow, newest_day, waste
 from jobsight_server.storage.clusters import chosen, stored_clusters
-from jobsight_server.storage.errors import UserError
 from jobsight_server.web.kit.units import hours, resource_value
 
 _LISTED = 20
@@ -80,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         if found["memory"].first_day is None:
             print(f"jobsight savings: {_NOTHING}", file=sys.stderr)
     else:
-        show(found, Console())
+        show(found, Terminal())
     return 0
 
 

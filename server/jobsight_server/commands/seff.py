@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-from rich.console import Console
-
 from jobsight_server.command_line.answers import print_json, reading
 from jobsight_server.command_line.arguments import add_settings, settings_of
+from jobsight_server.command_line.terminal import Terminal
+from jobsight_server.ground.errors import UserError
 from jobsight_server.queries.job_detail import RunEfficiency, run_efficiencies
 from jobsight_server.storage.clusters import chosen
-from jobsight_server.storage.errors import UserError
 from jobsight_server.web.efficiency_text import show
 
 
@@ -32,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json([run for runs in found for run in runs])
         return 0
-    console = Console()
+    console = Terminal()
     for number, runs in enumerate(found):
         if number:
             console.print()

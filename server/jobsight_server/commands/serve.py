@@ -19,11 +19,11 @@ from jobsight_server.command_line.arguments import (
 )
 from jobsight_server.commands.database import lock_database, open_database
 from jobsight_server.front.addresses import check_addresses, tcp_address, unix_path
+from jobsight_server.ground.errors import UserError
 from jobsight_server.serve.roles import ROLES
 from jobsight_server.serve.supervisor import Supervisor, addresses_of
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.clusters import listed
-from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.lock import ServerLock
 from jobsight_server.systems.listed import all_sections
 
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     roles = _roles(args.only, settings.declared_clusters)
     if not any(map(_writes, roles)):
         settings = replace(settings, ingest_listen="")  # no writer whose state /ready could ask for
-    check_addresses(*addresses_of(roles, settings))
+    check_addresses(*addresses_of(roles, settings), owner=settings.socket_owner if "query" in roles else "")
     _check_proxies(settings)
     lock = lock_database(args, shared=args.only is not None)
     try:

@@ -9,9 +9,9 @@ import socket
 import sys
 from pathlib import Path
 
-from rich.console import Console
-
+from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.front.addresses import split_address, tcp_address
+from jobsight_server.ground.errors import UserError
 from jobsight_server.settings.load import load_settings
 from jobsight_server.setup.apply import apply, remove
 from jobsight_server.setup.manifest import Manifest
@@ -21,7 +21,6 @@ from jobsight_server.setup.run import check_user
 from jobsight_server.setup.schedulers import SCHEDULERS
 from jobsight_server.setup.server_items import plan_of
 from jobsight_server.setup.show import show, show_difference
-from jobsight_server.storage.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -109,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
         remove(places, args.scheduler, leave, print)
         _say_how_to_leave_nodes(places, args.scheduler)
         return 0
-    console = Console(highlight=False)
+    console = Terminal(highlight=False)
     scheduler = read(places)
     plan = plan_of(scheduler, places)
     manifest = Manifest.load(places.manifest(scheduler.kind))

@@ -14,8 +14,8 @@ from jobsight_server.auth.tokens import ROLES, create_token, list_tokens, revoke
 from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
 from jobsight_server.commands.database import open_database
 from jobsight_server.front.addresses import tcp_address
+from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.clusters import listed, stored_clusters
-from jobsight_server.storage.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

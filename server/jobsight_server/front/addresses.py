@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import errno
 import grp
 import os
 import pwd
 import socket
 import stat
-from collections.abc import Sequence
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
+from jobsight_server.ground.errors import UserError
+from jobsight_server.settings.declared import check_socket_path
 from jobsight_server.settings.load import SettingsError
-from jobsight_server.storage.errors import UserError
 
 _UNIX = "unix:"
 _EXAMPLES = "write HOST:PORT, for example 127.0.0.1:8470"
+_PATIENCE_S, _PAUSE_S = 20.0, 0.1  # processes of a killed server end their requests first, in 15 s at most
+
+Bound = TypeVar("Bound")
 
 
 def unix_path(address: str) -> Path | None:
@@ -24,6 +33,10 @@ def unix_path(address: str) -> Path | None:
     path = Path(address.removeprefix(_UNIX))
     if not path.is_absolute():
         raise SettingsError(f"{address!r} is not an address; write unix: and an absolute path")
+    try:
+        check_socket_path(str(path))
+    except ValueError as error:
+        raise SettingsError(f"{address}: {error}") from error
     return path
 
 
@@ -44,20 +57,21 @@ def tcp_address(addresses: Sequence[str]) -> str | None:
     return next((address for address in addresses if unix_path(address) is None), None)
 
 
-def check_addresses(*addresses: str) -> None:
-    """Check that each address is valid, named once, and free.
+def check_addresses(*addresses: str, owner: str = "") -> None:
+    """Check that each address is valid, named once, and free, and that the ``owner`` of Unix sockets exists.
 
     Raises:
         SettingsError: the message names the address and the flags that choose another.
     """
+    _ids(owner)
     for address in addresses:
         if addresses.count(address) > 1:
             raise SettingsError(f"--listen and --ingest-listen are both {address}; give each an address of its own")
         try:
             if path := unix_path(address):
-                _check_path(path)
+                _when_free(address, partial(_check_path, path))
             else:
-                _bound(address).close()
+                _when_free(address, partial(_bound, address)).close()
         except OSError as error:
             reason = error.strerror or str(error)
             raise SettingsError(f"{address}: {reason}; choose others with --listen and --ingest-listen") from error
@@ -69,23 +83,24 @@ def listen(address: str, backlog: int, owner: str = "") -> socket.socket:
     Replaces a Unix socket whose server has ended.
 
     Raises:
-        UserError: the address is in use or not on this machine, or the owner cannot be set.
+        UserError: the address stays in use or is not on this machine, or the owner cannot be set.
     """
     path = unix_path(address)
     try:
-        listener = _bound(address) if path is None else _bound_file(path, owner)
+        bind = partial(_bound, address) if path is None else partial(_bound_file, path, owner)
+        listener = _when_free(address, bind)
         listener.listen(backlog)
-    except (OSError, LookupError) as error:
-        raise UserError(f"cannot listen on {address}: {getattr(error, 'strerror', None) or error}") from error
+    except OSError as error:
+        raise UserError(f"cannot listen on {address}: {error.strerror or error}") from error
     return listener
 
 
 def close(listener: socket.socket) -> None:
-    """Close the socket and remove its file."""
+    """Remove the socket's file and close it: once it is closed, the next server may have a file there."""
     path = listener.getsockname()
-    listener.close()
-    if isinstance(path, str):
+    if isinstance(path, str) and path:
         Path(path).unlink(missing_ok=True)
+    listener.close()
 
 
 def accepts(address: str, timeout_s: float = 0.5) -> bool:
@@ -105,12 +120,52 @@ def accepts(address: str, timeout_s: float = 0.5) -> bool:
     return True
 
 
+def _when_free(address: str, bind: Callable[[], Bound]) -> Bound:
+    """Call ``bind`` until the address is free: processes of a killed server may still be ending.
+
+    Raises:
+        OSError: it stays in use, or cannot be used.
+    """
+    until, waited = time.monotonic() + _PATIENCE_S, False
+    while True:
+        try:
+            return bind()
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or time.monotonic() > until:
+                raise
+        if not waited:
+            waited = True
+            print(
+                f"jobsight: {address} is in use; waiting up to {_PATIENCE_S:.0f} s for it", file=sys.stderr, flush=True
+            )
+        time.sleep(_PAUSE_S)
+
+
+def _ids(owner: str) -> tuple[int, int]:
+    """Return the numbers of ``USER:GROUP``; -1 for an empty one.
+
+    Raises:
+        SettingsError: this host has no such user or group, or only root may give them a file.
+    """
+    user, _, group = owner.partition(":")
+    try:
+        uid, gid = pwd.getpwnam(user).pw_uid if user else -1, grp.getgrnam(group).gr_gid if group else -1
+    except LookupError as error:
+        message = f"socket_owner = {owner!r}: this host has no such user or group; write USER, USER:GROUP or :GROUP"
+        raise SettingsError(message) from error
+    own = uid in (-1, os.geteuid()) and gid in (-1, os.getegid(), *os.getgroups())
+    if not own and os.geteuid() != 0:
+        raise SettingsError(f"socket_owner = {owner!r}: only root can give the socket away; name a group of the server")
+    return uid, gid
+
+
 def _bound(address: str) -> socket.socket:
     host, port = split_address(address)
     return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
 
 
 def _bound_file(path: Path, owner: str) -> socket.socket:
+    ids = _ids(owner)
     _check_path(path)
     path.unlink(missing_ok=True)
     bound = socket.socket(socket.AF_UNIX)
@@ -118,12 +173,9 @@ def _bound_file(path: Path, owner: str) -> socket.socket:
     before = os.umask(0o177)
     try:
         bound.bind(str(path))
-        user, _, group = owner.partition(":")
-        if owner:
-            uid, gid = pwd.getpwnam(user).pw_uid if user else -1, grp.getgrnam(group).gr_gid if group else -1
-            os.chown(path, uid, gid)
+        os.chown(path, *ids)
         path.chmod(0o660)
-    except (OSError, LookupError):
+    except OSError:
         close(bound)
         raise
     finally:
@@ -145,4 +197,4 @@ def _check_path(path: Path) -> None:
     if not stat.S_ISSOCK(found.st_mode):
         raise FileExistsError(0, "there is a file that is no socket")
     if accepts(f"{_UNIX}{path}"):
-        raise OSError(0, "Address already in use")
+        raise OSError(errno.EADDRINUSE, "Address already in use")

@@ -16,7 +16,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from jobsight_server.front.table import Limits, Table
-from jobsight_server.storage.errors import RefusedError
+from jobsight_server.ground.errors import RefusedError
 
 
 class Wire:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from types import FrameType
 
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from jobsight_server.front.connection import Connection
 from jobsight_server.front.table import Limits, Table
 from jobsight_server.front.wsgi import AsgiApp
-from jobsight_server.storage.event_counts import add_event_counts
+from jobsight_server.ground.event_counts import add_event_counts
 
 BACKLOG = 2048
 _SWEEP_S = 0.5

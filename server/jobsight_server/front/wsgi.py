@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _IN_MEMORY_BYTES = 64 * 1024  # bytes of one body in memory; a longer one goes to a temporary file
+READING = frozenset({"GET", "HEAD"})
 _SERVER: dict[str, Any] = {
     "SCRIPT_NAME": "",
     "wsgi.version": (1, 0),
@@ -89,8 +90,31 @@ class WsgiBridge:
                 environ["wsgi.input"] = body
                 lane = self.lane_of(method, path, length)
                 run = partial(run_app, self.app, environ)
-                answer = run() if lane is None else await asyncio.get_running_loop().run_in_executor(lane, run)
+                if lane is None:
+                    answer = run()
+                elif method in READING:
+                    answer = await asyncio.get_running_loop().run_in_executor(lane, run)
+                elif (changed := await _unless_gone(lane, run, receive)) is not None:
+                    answer = changed
+                else:
+                    return
             await send_answer(send, answer, close=cut)
+
+
+async def _unless_gone(lane: Executor, run: Callable[[], WsgiAnswer], receive: Receive) -> WsgiAnswer | None:
+    """Return the answer to a change, which is not begun once its client has gone; then None."""
+    answer = asyncio.get_running_loop().run_in_executor(lane, run)
+    gone: asyncio.Future[Any] = asyncio.ensure_future(_until_gone(receive))
+    try:
+        await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)
+        return None if gone.done() and not answer.done() and answer.cancel() else await answer
+    finally:
+        gone.cancel()
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] == "http.request":
+        pass
 
 
 def environ_of(scope: Scope) -> WSGIEnvironment:

@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
 
+from jobsight_server.ground.errors import FencedError
+from jobsight_server.ground.outage import CONTENT_ERRORS, outage
+from jobsight_server.ground.seldom import Seldom
 from jobsight_server.ingest.store import Refusal, SampleStore
 from jobsight_server.ingest.wire import BatchOutcome, RefusedBatchError, Submission, UnavailableError, WireError
-from jobsight_server.storage.lock import FencedError
-from jobsight_server.storage.outage import CONTENT_ERRORS, outage
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +26,11 @@ _LARGEST_GROUP = 128
 _GROUP, _LINGER_S = 16, 0.002
 _TICK_S = 1.0  # how long chores wait while nothing arrives
 _CHORES_S = 0.25  # and while batches arrive: looks after every group were a tenth of the writer's busy time
+_LOGGED_S, _MOST_LOGGED = 60.0, 20  # batches that cannot be stored, by kind of fault; lines within that time
 _LARGEST_REFUSED_BYTES = 8 * 2**20  # bodies on their way into quarantine
+
+READY_WITHIN_S = 5.0
+"""Age of the oldest batch that is not stored, from which on the writer is not ready."""
 
 # Work between groups: returns whether there is more to do at once.
 Chore = Callable[[], bool]
@@ -33,10 +38,11 @@ Found = BatchOutcome | RefusedBatchError
 
 
 class _Item(NamedTuple):
-    """What waits in the queue; without ``work``, only for what is before it."""
+    """What waits in the queue, since ``at`` on the monotonic clock; without ``work``, only for what is before it."""
 
     work: Submission | Refusal | None
     done: Callable[[Found], object]
+    at: float
 
 
 class GroupCommitter:
@@ -67,8 +73,10 @@ class GroupCommitter:
         self._rejected: Counter[str] = Counter()
         self._failed: Submission | None = None
         self._chores_at = 0.0
+        self._committing_since: float | None = None
         self._many = False  # whether the last group had several batches
         self._open = True
+        self._logged = Seldom(_LOGGED_S, _MOST_LOGGED)
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
@@ -94,7 +102,7 @@ class GroupCommitter:
             with self._lock:
                 self._rejected[refusal.label] += 1
             if refusal.example and self._open and self._waiting.qsize() < self._capacity:
-                self._waiting.put(_Item(refusal, lambda found: None))
+                self._waiting.put(_Item(refusal, lambda found: None, time.monotonic()))
             done(BatchOutcome("rejected"))
             return
         size = len(refusal.body)
@@ -112,9 +120,20 @@ class GroupCommitter:
 
         self._put(refusal, let_go)
 
+    @property
+    def unready(self) -> str | None:
+        """Return why batches are not stored: the trouble, or that the oldest has waited for long; None if they are."""
+        with self._waiting.mutex:
+            since = self._committing_since or (self._waiting.queue[0].at if self._waiting.queue else None)
+        waits_s = 0.0 if since is None else time.monotonic() - since
+        late = f"the oldest batch has waited for {waits_s:.0f} s" if waits_s >= READY_WITHIN_S else None
+        return self.trouble or late
+
     def report(self, trouble: str) -> None:
         """Report that the database failed elsewhere in this process; valid until something is written."""
-        self.trouble = self.trouble or trouble
+        if self.trouble is None:
+            log.error("batches are not stored: %s", trouble)
+            self.trouble = trouble
 
     def flush(self) -> None:
         """Wait until everything submitted before has been written, or has failed."""
@@ -125,13 +144,13 @@ class GroupCommitter:
     def close(self) -> None:
         """Write the waiting batches and end the thread."""
         self._open = False
-        self._waiting.put(_Item(None, lambda found: None))
+        self._waiting.put(_Item(None, lambda found: None, time.monotonic()))
         self._thread.join()
 
     def _put(self, work: Submission | Refusal | None, done: Callable[[Found], object]) -> None:
         if not self._open:
             raise UnavailableError("the writer is shutting down; try again later")
-        self._waiting.put(_Item(work, done))
+        self._waiting.put(_Item(work, done, time.monotonic()))
 
     def _run(self) -> None:
         try:
@@ -153,8 +172,10 @@ class GroupCommitter:
         work = [item for item in items if item.work is not None]
         self._many = len(work) > 1
         if self.trouble and not work and self._failed is not None:
-            work = [_Item(self._failed, lambda found: None)]
+            work = [_Item(self._failed, lambda found: None, time.monotonic())]
+        self._committing_since = work[0].at if work else None
         self._commit(work)
+        self._committing_since = None
         flushed = [item.done for item in items if item.work is None]
         if more or flushed or not work or time.monotonic() >= self._chores_at:
             more = self._open and not self.trouble and self._do_chores()
@@ -193,10 +214,12 @@ class GroupCommitter:
                 for item in items:
                     self._commit([item])
                 return
-            for work, done in items:
+            for work, done, _ in items:
                 batch = work.batch if isinstance(work, Submission) else None
                 if reason is None:
-                    log.error("a batch cannot be stored: %s: %s", type(error).__name__, _in_a_line(error))
+                    if self._logged.lets(type(error).__name__, time.monotonic()):
+                        shown = type(error).__name__, _in_a_line(error), self._logged.others()
+                        log.error("a batch cannot be stored: %s: %s%s", *shown)
                     done(WireError("a value in it cannot be stored", "cannot be stored", batch))
                     continue
                 if isinstance(work, Submission):

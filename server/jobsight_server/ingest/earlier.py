@@ -20,10 +20,19 @@ from sqlalchemy import Connection, MetaData, insert
 from jobsight_server.ingest.group_writer import ROW
 from jobsight_server.ingest.joining import SILENCE_S
 from jobsight_server.storage.engine import fetch, write_many
-from jobsight_server.storage.sample_columns import MASK, NAMES, TOTALS, UNKNOWN, WHOLE, Floats, Integers, SampleColumns
-from jobsight_server.storage.samples import CHUNK_S
+from jobsight_server.storage.readings.sample_columns import (
+    MASK,
+    NAMES,
+    TOTALS,
+    UNKNOWN,
+    WHOLE,
+    Floats,
+    Integers,
+    SampleColumns,
+)
+from jobsight_server.storage.readings.samples import CHUNK_S
+from jobsight_server.storage.readings.sent import INFINIBAND, BatchInterface, deflate, inflate
 from jobsight_server.storage.schema import boots
-from jobsight_server.storage.sent import INFINIBAND, BatchInterface, deflate, inflate
 
 _NEXT = {
     "samples": "SELECT min(time) FROM samples WHERE node_id = ? AND time >= ?",

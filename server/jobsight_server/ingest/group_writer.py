@@ -15,17 +15,17 @@ import numpy as np
 from msgspec.structs import replace
 from sqlalchemy import Connection, insert, select
 
+from jobsight_server.ground.job_ids import job_key
 from jobsight_server.ingest.rising import Last, last_of, only_rises
 from jobsight_server.ingest.wire import Batch, BatchJob, BatchMachine, BatchOutcome, Submission
-from jobsight_server.storage import late_batches
-from jobsight_server.storage.counters import EVENTS, corrected
 from jobsight_server.storage.engine import fetch, write_many
-from jobsight_server.storage.gpu_columns import GpuColumns, pack_gpus
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
-from jobsight_server.storage.job_ids import job_key
-from jobsight_server.storage.samples import CHUNK_S
+from jobsight_server.storage.readings import late_batches
+from jobsight_server.storage.readings.counters import EVENTS, corrected
+from jobsight_server.storage.readings.gpu_columns import GpuColumns, pack_gpus
+from jobsight_server.storage.readings.samples import CHUNK_S
+from jobsight_server.storage.readings.sent import BatchInterface, SentRow, interfaces_of, pack, unpack
 from jobsight_server.storage.schema import boots, nodes
-from jobsight_server.storage.sent import BatchInterface, SentRow, interfaces_of, pack, unpack
 
 _CHANGED = tuple(column.name for column in nodes.c if column.name not in {"id", "cluster", "name"})
 # By the driver: SQLAlchemy's named parameters cost more than the rest of the statement.

@@ -17,9 +17,9 @@ from sqlalchemy import Connection, Engine, select, text
 
 from jobsight_server.storage.engine import fetch, fetch_by_keys, lock_until_commit, write_many
 from jobsight_server.storage.job_columns import JobColumns, load_columns, pack_columns
-from jobsight_server.storage.samples import CHUNK_S, lock_name
+from jobsight_server.storage.readings.samples import CHUNK_S, lock_name
+from jobsight_server.storage.readings.sent import deflate, interfaces_of, unpack
 from jobsight_server.storage.schema import nodes
-from jobsight_server.storage.sent import deflate, interfaces_of, unpack
 
 _AnyRow = TypeVar("_AnyRow")
 

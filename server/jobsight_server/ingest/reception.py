@@ -18,6 +18,8 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_server.auth.tokens import AuthError, TokenCache
+from jobsight_server.ground.outage import driver_outage, outage
+from jobsight_server.ground.seldom import Seldom
 from jobsight_server.ingest.checks import check_sender, check_times, judge_again, submission_of
 from jobsight_server.ingest.committer import GroupCommitter
 from jobsight_server.ingest.retry import retry_next
@@ -26,17 +28,15 @@ from jobsight_server.ingest.waiting import MemoryBudget, Outcomes
 from jobsight_server.ingest.wire import RefusedBatchError, UnavailableError, WireError, stated_length
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.clusters import KnownClusters
-from jobsight_server.storage.late_batches import late_after
 from jobsight_server.storage.lock import Fence, take_over
-from jobsight_server.storage.outage import driver_outage, outage
-from jobsight_server.storage.seldom import Seldom
+from jobsight_server.storage.quarantined import mark_for_retry
+from jobsight_server.storage.readings.late_batches import late_after
 
 log = logging.getLogger(__name__)
 
 _BUDGET_BYTES = 40 * 2**20  # for all batches being unpacked, decoded and committed
 _BODY_BYTES, _UNPACKED_BYTES = 64 * 1024, 128 * 1024  # decoding blocks the loop for a millisecond or two
-_LOGGED_S, _MOST_LOGGED = 60.0, 100  # a cluster and node whose batches are refused; lines within that time
-_EXAMPLE_S, _MOST_EXAMPLES = 3600.0, 20  # the same in the list of rejected data
+_EXAMPLE_S, _MOST_EXAMPLES = 3600.0, 20  # refusals of a cluster and node: in the log and the list of rejected data
 _SENDERS = ("agent",)
 
 _Found = TypeVar("_Found")
@@ -72,13 +72,15 @@ class Reception:
         late_s = late_after(settings.profile_grace_s)
         store = SampleStore(guarded, settings.assumed_speed_bps, settings.quarantine_bytes, late_s, clock, collected)
         clusters = KnownClusters(engine, settings.declared_clusters | (collected or frozenset()))
+        with guarded.begin() as connection:  # what refused them may be corrected: a clock, or a release
+            mark_for_retry(connection, collected)
         again = partial(retry_next, guarded, store, lambda it: judge_again(settings, it, clock(), clusters), collected)
         self.committer = GroupCommitter(store, chores=(again, store.joiner.step), on_fault=fences[0].end)
         self._settings, self._lane, self._clock = settings, lane, clock
         self._clusters, self._collected = clusters, collected
         self._tokens, self._driver_error = TokenCache(engine), engine.dialect.loaded_dbapi.Error
         self._budget, self._outcomes = MemoryBudget(_BUDGET_BYTES), Outcomes()
-        self._logged, self._listed_before = Seldom(_LOGGED_S, _MOST_LOGGED), Seldom(_EXAMPLE_S, _MOST_EXAMPLES)
+        self._examples = Seldom(_EXAMPLE_S, _MOST_EXAMPLES)
 
     async def take(self, authorization: str, encoding: str, read: Callable[[int], Awaitable[bytes]]) -> Answer:
         """Return the answer to a body in this ``Content-Encoding``, in lower case; ``read`` returns the body, given the
@@ -121,7 +123,6 @@ class Reception:
             reason = outage(error) if isinstance(error, SQLAlchemyError) else driver_outage(error)
             if reason is None:
                 raise
-            log.warning("a request was answered 503: %s", reason)
             self.committer.report(reason)
             return await self._refuse(UnavailableError(reason), b"", now)
         samples = {"samples": outcome.samples} if outcome.samples else {}
@@ -129,7 +130,7 @@ class Reception:
 
     def health(self) -> Answer:
         """Return whether batches are stored now."""
-        trouble = self.committer.trouble
+        trouble = self.committer.unready
         if trouble is None:
             return Answer(200, {"status": "ok", "reason": None})
         return Answer(503, {"status": "unavailable", "reason": trouble}, {"Retry-After": "5"})
@@ -153,12 +154,12 @@ class Reception:
         return Answer(refused.status, {"error": str(refused)}, headers)
 
     def _is_example(self, refused: RefusedBatchError, now: float) -> bool:
-        """Return whether to list a refusal without a body; log it; both seldom for each sender."""
+        """Return whether to list a refusal without a body, which is seldom for each sender, and log it if so."""
         batch = refused.batch
         if batch is None or refused.is_kept:
             return False
-        sender = (refused.label, batch.cluster, batch.node)
-        if self._logged.lets(sender, now):
-            whose = batch.cluster[:100], batch.node[:100]
-            log.warning("a batch of cluster %r, node %r was refused with %d: %s", *whose, refused.status, str(refused))
-        return self._listed_before.lets(sender, now)
+        if not self._examples.lets((refused.label, batch.cluster, batch.node), now):
+            return False
+        shown = batch.cluster[:100], batch.node[:100], refused.status, str(refused), self._examples.others()
+        log.warning("a batch of cluster %r, node %r was refused with %d: %s%s", *shown)
+        return True

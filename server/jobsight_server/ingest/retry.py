@@ -1,4 +1,4 @@
-"""Processes quarantined batches again, on `jobsight quarantine retry`.
+"""Processes quarantined batches again after each start.
 
 The writer does it, with the same checks and the same store as for an arriving batch: one stored in the meantime
 counts once, and after a crash it is simply retried.
@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection
 from sqlalchemy import Engine, delete, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
+from jobsight_server.ground.event_counts import add_event_counts
+from jobsight_server.ground.outage import CONTENT_ERRORS, outage
 from jobsight_server.ingest.store import SampleStore, storable
 from jobsight_server.ingest.wire import RefusedBatchError, Submission
-from jobsight_server.storage.event_counts import add_event_counts
-from jobsight_server.storage.outage import CONTENT_ERRORS, outage
 from jobsight_server.storage.schema import quarantine
 
 # Checks a body; raises ``RefusedBatchError``.

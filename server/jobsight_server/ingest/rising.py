@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from operator import sub
 
 from jobsight_server.ingest.wire import Batch
-from jobsight_server.storage.counters import CLOCK_STEP_S, LARGEST_BYTES_PER_S, LARGEST_CPU_STEP_S
+from jobsight_server.storage.readings.counters import CLOCK_STEP_S, LARGEST_BYTES_PER_S, LARGEST_CPU_STEP_S
 
 
 @dataclass(frozen=True, slots=True)

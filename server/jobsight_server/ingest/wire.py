@@ -17,7 +17,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from jobsight_server.storage.sent import INFINIBAND, BatchInterface
+from jobsight_server.storage.fields_once import check_fields_once
+from jobsight_server.storage.readings.sent import INFINIBAND, BatchInterface
 
 MAX_READINGS = 5_000
 MAX_INTERFACES = 64
@@ -192,15 +193,16 @@ def decode(payload: bytes | bytearray) -> Batch:
     """Return the batch in ``payload``, with all columns checked against each other.
 
     Raises:
-        WireError: not JSON, more values than any batch has, which would take much memory as objects, a wrong type or
-            range, columns of unequal length, times that do not rise.
+        WireError: not JSON, a field given twice, more values than any batch has, which would take much memory as
+            objects, a wrong type or range, columns of unequal length, times that do not rise.
     """
     for sign, most in _MOST_OF.items():
         if len(payload) > most and payload.count(sign) > most:
             raise WireError(f"there are more than {most} {sign.decode()!r} in it: no batch has that many values")
     try:
         batch = _decoder.decode(payload)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        check_fields_once(payload)
+    except ValueError as error:
         raise WireError(str(error)) from error
     except RecursionError as error:
         raise WireError("the JSON is nested too deeply; a batch has three levels") from error

@@ -13,22 +13,23 @@ from math import inf
 
 from sqlalchemy import Connection, Engine, delete, insert, select
 
-from jobsight_server.accounting.amounts import memory_text, time_text
 from jobsight_server.advice.words import lines_to_ask, scheduler_of
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.record import Asked
+from jobsight_server.ground.amounts import memory_text, time_text
+from jobsight_server.ground.answers import Asked
+from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.mail.send import DeliveryError, send_mail
 from jobsight_server.queries.monday import monday
 from jobsight_server.queries.node_states import Machines
 from jobsight_server.queries.running import Foreseen, running_out
-from jobsight_server.queries.savings import Asking, SavingsRow
-from jobsight_server.queries.waste import DAYS_SHOWN, SORTS, WasteRequest, WasteRow, newest_day, waste
+from jobsight_server.savings.savings import Asking, SavingsRow
+from jobsight_server.savings.waste import DAYS_SHOWN, SORTS, WasteRequest, WasteRow, newest_day, waste
 from jobsight_server.settings.declared import Settings
-from jobsight_server.storage.event_counts import add_event_counts
 from jobsight_server.storage.schema import weekly_mails
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _USERS_AT_MOST = 10_000
+_WARNINGS = 5  # lines about jobs that run out, in one mail
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,9 @@ def send_due(
 
 def _text(row: WasteRow, advice: SavingsRow, period: str, lines: list[str], now_out: list[str]) -> str:
     script = "".join(f"\n    {line}" for line in lines)
-    warning = "".join(f"{_one_line(line)}.\n" for line in now_out)
+    warning = "".join(f"{_one_line(line)}.\n" for line in now_out[:_WARNINGS])
+    if len(now_out) > _WARNINGS:
+        warning += f"And {len(now_out) - _WARNINGS} more.\n"
     return (
         f"Your {row.memory.jobs} jobs on {_one_line(row.cluster)} {period} left {row.memory.unused_share:.0%} of the "
         f"memory that they requested unused ({row.memory.unused_hours:.0f} GiB-hours).\n\n"

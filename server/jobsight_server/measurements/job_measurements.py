@@ -17,9 +17,9 @@ from jobsight_server.measurements.joining import (
     zero_after_end,
 )
 from jobsight_server.measurements.memory import job_memory
-from jobsight_server.measurements.presets import NODE_LABELS, PRESETS, VIRTUAL, Part, PresetQuery
+from jobsight_server.measurements.presets import NODE_LABELS, PRESETS, VIRTUAL, Part, PresetQuery, is_part
 from jobsight_server.measurements.prometheus import MetricSeries, QueryError, TooMuchError, evaluated, scraped
-from jobsight_server.settings.measurements import MeasurementSource, Quantity
+from jobsight_server.settings.measurements import MeasurementSource, Preset, Quantity
 
 AROUND_S = 300.0
 """Time to query before and after the life, for the node's use without the job."""
@@ -71,11 +71,18 @@ def job_measurements(
     """
     found: list[_Found] = []
     refused: dict[Quantity, str] = {}
-    for query, label in _queries(source):
+    known: dict[Quantity, Preset | None] = {}  # the first that has any series
+    for query, label, preset in _queries(source):
+        if known.get(query.quantity, preset) != preset:
+            continue
         try:
-            found.append(_asked(source, query, label, _filled(source, query, job_id, nodes, start, end), start, end))
+            one = _asked(source, query, label, _filled(source, query, job_id, nodes, start, end), start, end)
         except QueryError as error:
             refused[query.quantity] = str(error)
+            continue
+        found.append(one)
+        if one.hosts:
+            known[query.quantity] = preset
     by_node: dict[str, _Series] = {}
     too_low: dict[Quantity, str] = {}
     for is_of_node in (False, True):
@@ -101,15 +108,13 @@ def job_measurements(
     return JobMeasurements(by_node, refused, too_low)
 
 
-def _queries(source: MeasurementSource) -> Iterator[tuple[PresetQuery, str]]:
+def _queries(source: MeasurementSource) -> Iterator[tuple[PresetQuery, str, Preset | None]]:
     """Yield the site's own queries, and those of presets for other quantities, each with the label of nodes' names."""
     own = source.node_label or "instance"
-    yield from ((PresetQuery(quantity, text, is_expression=True), own) for quantity, text in source.queries.items())
-    known = set[str](source.queries)
+    yield from ((PresetQuery(of, text, is_expression=True), own, None) for of, text in source.queries.items())
     for preset in source.presets:
         label = source.node_label or NODE_LABELS.get(preset, "instance")
-        yield from ((query, label) for query in PRESETS[preset] if query.quantity not in known)
-        known |= {query.quantity for query in PRESETS[preset]}
+        yield from ((query, label, preset) for query in PRESETS[preset] if query.quantity not in source.queries)
 
 
 def _filled(
@@ -148,7 +153,7 @@ def _asked(source: MeasurementSource, query: PresetQuery, label: str, text: str,
         series = evaluated(source, f"sum without ({', '.join(query.labels.summed)}) ({text})", since, until)
     hosts: dict[str, list[MetricSeries]] = defaultdict(list)
     for one in series:
-        if len(one.time):
+        if len(one.time) and not (query.of_whole and is_part(one.labels)):
             host = re.sub(r":\d+$", "", one.labels.get(label, ""))
             hosts[host].append(MetricSeries(one.labels, one.time, one.value * query.scale))
     return _Found(query, label, hosts)

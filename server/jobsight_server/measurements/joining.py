@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_server.measurements.prometheus import MetricSeries
-from jobsight_server.storage.sample_columns import Floats
+from jobsight_server.storage.readings.sample_columns import Floats
 
 Key = tuple[str, ...]
 Things = Mapping[Key, MetricSeries]

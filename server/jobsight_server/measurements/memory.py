@@ -20,7 +20,7 @@ import numpy as np
 
 from jobsight_server.measurements.presets import Part
 from jobsight_server.measurements.prometheus import MetricSeries
-from jobsight_server.storage.sample_columns import Floats
+from jobsight_server.storage.readings.sample_columns import Floats
 
 NO_SHARED = "a lower bound: its exporter does not tell shared memory from page cache"
 

@@ -18,7 +18,10 @@ Part = Literal["", "anonymous", "rss", "shmem", "cache", "used"]
 
 
 class PresetQuery(NamedTuple):
-    """A selector, or an expression to evaluate step by step; its values times ``scale`` are in the quantity's unit."""
+    """A selector, or an expression to evaluate step by step; its values times ``scale`` are in the quantity's unit.
+
+    ``of_whole``: the values of a part of a GPU mean nothing.
+    """
 
     quantity: Quantity
     text: str
@@ -26,6 +29,7 @@ class PresetQuery(NamedTuple):
     is_expression: bool = False
     labels: Labels = Labels()
     part: Part = ""
+    of_whole: bool = False
 
 
 _MIB, _PER_CENT, _NANO = 2.0**20, 0.01, 1e-9
@@ -53,6 +57,13 @@ GPU_LABELS = (
     ("GPU_I_ID", "gpu_instance_id", "gpuiid"),
 )
 """Names of a GPU's label, and of that of a part of it (MIG)."""
+
+
+def is_part(labels: Mapping[str, str]) -> bool:
+    """Return whether the labels of a series name a part of a GPU."""
+    whole, part = GPU_LABELS
+    return any(labels.get(name) for name in part) or any(labels.get(name, "").startswith("MIG-") for name in whole)
+
 
 _GPU = Labels(apart=GPU_LABELS)
 _CORES, _FLOWS = Labels(summed=("core",)), Labels(summed=("proto", "family"))
@@ -95,7 +106,7 @@ PRESETS: Mapping[Preset, tuple[PresetQuery, ...]] = {
             cache="cgroup_memory_cache_bytes",
         ),
         PresetQuery("gpu_memory_bytes", f"nvidia_gpu_memory_used_bytes{_JOBSTATS_GPU}", labels=_GPU),
-        PresetQuery("gpus_busy", f"nvidia_gpu_duty_cycle{_JOBSTATS_GPU}", _PER_CENT, labels=_GPU),
+        PresetQuery("gpus_busy", f"nvidia_gpu_duty_cycle{_JOBSTATS_GPU}", _PER_CENT, labels=_GPU, of_whole=True),
         PresetQuery("gpu_memory_total_bytes", f"nvidia_gpu_memory_total_bytes{_JOBSTATS_GPU}", labels=_GPU),
     ),
     "slurm_job_exporter": (
@@ -115,7 +126,7 @@ PRESETS: Mapping[Preset, tuple[PresetQuery, ...]] = {
         PresetQuery("received_bytes", f"ceems_ebpf_ingress_bytes_total{_CEEMS}", labels=_FLOWS),
         PresetQuery("sent_bytes", f"ceems_ebpf_egress_bytes_total{_CEEMS}", labels=_FLOWS),
         _of_ceems("gpu_memory_bytes", "DCGM_FI_DEV_FB_USED", _MIB),
-        _of_ceems("gpus_busy", "DCGM_FI_DEV_GPU_UTIL", _PER_CENT),
+        _of_ceems("gpus_busy", "DCGM_FI_DEV_GPU_UTIL", _PER_CENT)._replace(of_whole=True),
         _of_ceems("gpus_busy", "DCGM_FI_PROF_GR_ENGINE_ACTIVE"),  # slices have no other
         _of_ceems("gpu_memory_total_bytes", "DCGM_FI_DEV_FB_TOTAL", _MIB),
     ),
@@ -134,7 +145,7 @@ PRESETS: Mapping[Preset, tuple[PresetQuery, ...]] = {
     ),
     "dcgm": (
         PresetQuery("gpu_memory_bytes", f"DCGM_FI_DEV_FB_USED{_DCGM}", _MIB, labels=_GPU),
-        PresetQuery("gpus_busy", f"DCGM_FI_DEV_GPU_UTIL{_DCGM}", _PER_CENT, labels=_GPU),
+        PresetQuery("gpus_busy", f"DCGM_FI_DEV_GPU_UTIL{_DCGM}", _PER_CENT, labels=_GPU, of_whole=True),
         PresetQuery("gpus_busy", f"DCGM_FI_PROF_GR_ENGINE_ACTIVE{_DCGM}", labels=_GPU),  # slices have no other
         PresetQuery("gpu_memory_total_bytes", f"DCGM_FI_DEV_FB_TOTAL{_DCGM}", _MIB, labels=_GPU),
     ),

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from jobsight_server.measurements.posting import NoAnswerError, post
 from jobsight_server.settings.measurements import MeasurementSource
-from jobsight_server.storage.sample_columns import Floats
+from jobsight_server.storage.readings.sample_columns import Floats
 
 _MOST_BYTES = 64 * 2**20  # bytes of one answer
 _MOST_VALUES = 20_000_000  # of all pieces of a life: 320 MB

@@ -11,14 +11,15 @@ from sqlalchemy import ColumnElement, Connection, false, func, literal_column, s
 
 from jobsight_server.accounting.runs import ENDED
 from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask
+from jobsight_server.decision.evidence import ASKED_FOR
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.decision import ASKED_FOR
-from jobsight_server.forecasts.record import Asked, ListPage, Record, page_of
+from jobsight_server.forecasts.last_runs import LastRun
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
-from jobsight_server.forecasts.such_jobs import SuchJob
-from jobsight_server.profiler.kept_sums import as_date, group_name
-from jobsight_server.profiler.totals import COLUMNS, METRICS
-from jobsight_server.queries.savings import (
+from jobsight_server.ground.amounts import DAY_S
+from jobsight_server.ground.answers import Asked, ListPage, Record, page_of
+from jobsight_server.queries.users import Borrowed, borrowed
+from jobsight_server.savings.kept_sums import as_date, group_name
+from jobsight_server.savings.savings import (
     Asking,
     Days,
     SavingsRow,
@@ -29,9 +30,8 @@ from jobsight_server.queries.savings import (
     widened,
     within,
 )
-from jobsight_server.queries.users import Borrowed, borrowed
+from jobsight_server.savings.totals import COLUMNS, METRICS
 from jobsight_server.storage.engine import rows_of
-from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.storage.schema import jobs, profiles
 
 SORTS = ("saving", "name")
@@ -167,7 +167,7 @@ def _group(cluster: str, user: str, name: str | None) -> str:
     return group_name(cluster, user, name, None, None).application
 
 
-def _like(run: SuchJob) -> LikeJob:
+def _like(run: LastRun) -> LikeJob:
     memory, walltime = run.requested_memory_bytes, run.requested_walltime_s
     return LikeJob(run.job_id, run.queue, run.processors, memory, walltime)
 

@@ -9,11 +9,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from jobsight_server.accounting.amounts import size_text
-from jobsight_server.forecasts.record import Record
-from jobsight_server.forecasts.such_jobs import OUT_OF_MEMORY, OUT_OF_TIME, SuchJob
-from jobsight_server.profiler.kept_sums import as_date
-from jobsight_server.storage.event_counts import DAY_S
+from jobsight_server.forecasts.last_runs import OUT_OF_MEMORY, OUT_OF_TIME, LastRun
+from jobsight_server.ground.amounts import DAY_S, size_text
+from jobsight_server.ground.answers import Record
+from jobsight_server.savings.kept_sums import as_date
 
 _LATELY_DAYS = 14
 _BEFORE_LEAST, _SINCE_LEAST = 10, 5
@@ -45,11 +44,11 @@ class Change(NamedTuple):
     histogram: Histogram
 
 
-def changed_applications(runs: Sequence[SuchJob], now: float) -> dict[str, Change]:
+def changed_applications(runs: Sequence[LastRun], now: float) -> dict[str, Change]:
     """Return the applications of a user's last runs whose memory, or else run time, changed in the last two weeks."""
-    of_application: dict[str, list[SuchJob]] = defaultdict(list)
+    of_application: dict[str, list[LastRun]] = defaultdict(list)
     for run in runs:
-        if run.application and run.job_id and run.end is not None:
+        if run.application and run.end is not None:
             of_application[run.application].append(run)
     found = {}
     for application, of in of_application.items():
@@ -59,7 +58,7 @@ def changed_applications(runs: Sequence[SuchJob], now: float) -> dict[str, Chang
     return found
 
 
-def _change(runs: Sequence[SuchJob], metric: Metric, now: float) -> Change | None:
+def _change(runs: Sequence[LastRun], metric: Metric, now: float) -> Change | None:
     """Return the change at the day that separates the jobs best, unless it may be chance (Kolmogorov-Smirnov, in which
     jobs submitted together count once)."""
     used = [(run, run.memory_bytes if metric == "memory" else run.runtime_s) for run in runs]

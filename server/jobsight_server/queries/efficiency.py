@@ -13,10 +13,10 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import ENDED
 from jobsight_server.advice.recommendation import JobRequest, Recommendation, recommend
 from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask, sentence
+from jobsight_server.decision.evidence import ASKED_FOR
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.decision import ASKED_FOR
-from jobsight_server.forecasts.record import Record
 from jobsight_server.forecasts.request import asked_for, question_of
+from jobsight_server.ground.answers import Record
 
 RESOURCES = {
     "processors": "cpu",
@@ -70,7 +70,7 @@ class NextRequests:
     def of(self, run: Row[Any], nodes: int) -> Recommendation:
         """Return the recommendation for a job like this run, on so many nodes."""
         asked, memory, walltime = asked_for(run)
-        request = JobRequest(asked or 1, nodes or None, memory, walltime)
+        request = JobRequest(asked or 1, nodes or None, memory, walltime, run.gpus or 0)
         question = replace(question_of(run), processors=request.processors)
         key = (run.cluster, question, request)
         if key not in self._found:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from sqlalchemy import Connection, select
 
-from jobsight_server.forecasts.record import Record
+from jobsight_server.ground.answers import Record
 from jobsight_server.queries.job_named import named_or_task
 from jobsight_server.storage.engine import begins
 from jobsight_server.storage.schema import jobs, nodes, savings_groups

@@ -10,23 +10,23 @@ from typing import Any
 from sqlalchemy import Connection, Row, func, select
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.profile.forecast import AtStart
+from jobsight_predictor.profile import PendingForecast
 from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.advice.words import AskLine, Scheduler, scheduler_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.events import read_at_start
 from jobsight_server.forecasts.reader import recommended_requests
-from jobsight_server.forecasts.record import Metric, Record, Share
+from jobsight_server.ground.answers import Metric, Record, Share
+from jobsight_server.ground.facts import facts_of
+from jobsight_server.profiler.exactness import GpuUse, Quantity
 from jobsight_server.profiler.gpus import gpus_busy, gpus_of_text
-from jobsight_server.profiler.values import GpuUse, Quantity
-from jobsight_server.queries.changes import Moved, changes_of
 from jobsight_server.queries.efficiency import Efficiency, NextRequests
 from jobsight_server.queries.job_named import named, named_or_task
 from jobsight_server.queries.jobs import OUTCOME, Outcome, Run, RunState, run_columns, started
 from jobsight_server.queries.running import Forecast, Foreseen, SoFar, forecasts_of, foreseen, over_bound, used_so_far
 from jobsight_server.queries.timeline import POINTS, OwnReadings, Timeline, own_readings, timeline
+from jobsight_server.savings.changes import Moved, changes_of
 from jobsight_server.settings.declared import AccountingSource
-from jobsight_server.storage.facts import facts_of
 from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
 
 NODES_DRAWN = 32
@@ -224,18 +224,19 @@ def _metric(
     forecast: Forecast | None,
     so_far: SoFar | None,
     state: str,
-    again: AtStart | None = None,
+    again: PendingForecast | None = None,
 ) -> RunMetric:
     entry = row or {"reason": _why_not(state, so_far), **(forecast._asdict() if forecast else {}), "value": None}
-    if row is not None:
-        again = AtStart(row["start_forecast"], None, row["start_probability"], None)
+    shown_at_start = at_start(again)
+    if row is not None and row["start_forecast"] is not None:
+        shown_at_start = ForecastAtStart(row["start_forecast"], row["start_probability"])
     keys = ("value", "peak", "mean", "source", "attribution", "reason", "bound", "probability")
     return RunMetric(
         metric=metric,
         unit=METRICS[metric].unit,
         **{key: entry.get(key) for key in keys},
         forecast=row.get("forecast") if row else forecast and forecast.value,
-        at_start=at_start(again),
+        at_start=shown_at_start,
         provisional=forecast is not None and forecast.provisional,
         so_far=so_far and so_far.value,
         learned=entry["value"] is not None and not entry.get("shown_only"),
@@ -246,11 +247,9 @@ def _metric(
     )
 
 
-def at_start(again: AtStart | None) -> ForecastAtStart | None:
+def at_start(again: PendingForecast | None) -> ForecastAtStart | None:
     """Return the part of a forecast at the start that is shown; None without a value."""
-    if again is None or again.value is None:
-        return None
-    return ForecastAtStart(again.value, again.probability)
+    return None if again is None or again.value is None else ForecastAtStart(again.value, again.probability)
 
 
 def _why_not(state: str, so_far: SoFar | None) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import ColumnElement, Connection, and_, func, not_, select, union_all
 
+from jobsight_server.ground.job_ids import job_key
 from jobsight_server.storage.engine import begins
-from jobsight_server.storage.job_ids import job_key
 from jobsight_server.storage.schema import jobs
 
 

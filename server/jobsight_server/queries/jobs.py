@@ -9,14 +9,15 @@ from typing import Annotated, Any
 from msgspec import Meta
 from sqlalchemy import Column, ColumnElement, Connection, Row, and_, case, distinct, func, or_, select, true
 
+from jobsight_server.accounting.last_read import is_running
 from jobsight_server.accounting.runs import DELETED, ENDED, QUEUED, REQUEUED, RUNNING, STATES, Failure
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.record import Asked, ListPage, Metric, Record, no_cursor
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
+from jobsight_server.ground.answers import Asked, ListPage, Metric, Record, no_cursor
+from jobsight_server.ground.job_names import application
 from jobsight_server.queries.job_named import named, named_or_task, task_of
 from jobsight_server.queries.running import WATCHED, forecasts_of, over_bound, used_so_far
-from jobsight_server.storage.event_counts import NUMBER
-from jobsight_server.storage.facts import application
+from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, job_nodes, jobs, profiles, running_use
 from jobsight_server.storage.schema.jobs import took_s
 
@@ -117,7 +118,7 @@ class ArrayState(Record):
 
 
 class JobArray(Record):
-    """The matching tasks of an array; a requeued task has several runs.
+    """The tasks of an array that were asked for; a requeued task has several runs.
 
     ``largest_memory_bytes``, ``largest_cpu_s`` and ``longest_s`` are those of the one run that used most of it, None
     where no value is known: memory as measured or else as logged, processor time as logged, and the time run.
@@ -298,7 +299,9 @@ def job_list(
         wanted.append(named_or_task(connection, job_id))
         order = [case((named(connection, job_id), 0), else_=1), jobs.c.cluster, jobs.c.user, *order]
         directions = [False] * 3 + directions
-    if narrowed or job_id is not None:
+    if filters.state == RUNNING:
+        wanted.append(is_running(now))
+    if narrowed or job_id is not None or filters.state == RUNNING:
         total = connection.scalar(select(func.count()).select_from(jobs).where(*wanted)) or 0
     else:
         total = connection.scalar(select(NUMBER).where(*(job_counts.c[name] == of for name, of in given.items()))) or 0

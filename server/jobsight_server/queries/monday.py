@@ -12,20 +12,20 @@ from typing import Any, Literal
 from sqlalchemy import Connection, delete, func, insert, select
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.accounting.amounts import percent
-from jobsight_server.forecasts.record import Record
-from jobsight_server.forecasts.such_jobs import last_runs
-from jobsight_server.profiler.kept_sums import as_date
-from jobsight_server.profiler.totals import COLUMNS
+from jobsight_server.forecasts.last_runs import last_runs
+from jobsight_server.ground.amounts import DAY_S, percent
+from jobsight_server.ground.answers import Record
 from jobsight_server.queries.changed_use import Histogram, changed_applications
-from jobsight_server.queries.intervals import over_users
 from jobsight_server.queries.node_states import Machines, NodeName, seen_at, status
 from jobsight_server.queries.running import nodes_of_running
-from jobsight_server.queries.savings import Days, saved_amounts, stored_days, sums_of_all, sums_of_user, widened
 from jobsight_server.queries.trust import broken
+from jobsight_server.savings.brought import mean_node
+from jobsight_server.savings.confidence import over_users
+from jobsight_server.savings.kept_sums import as_date
+from jobsight_server.savings.savings import Days, saved_amounts, stored_days, sums_of_all, sums_of_user, widened
+from jobsight_server.savings.totals import COLUMNS
 from jobsight_server.storage.engine import fetch
-from jobsight_server.storage.event_counts import DAY_S
-from jobsight_server.storage.schema import muted_findings, nodes, quarantine
+from jobsight_server.storage.schema import muted_findings, quarantine
 
 SHOWN = 7
 """Findings on the page and in the mail."""
@@ -35,8 +35,6 @@ _WEEK_H = 7 * 24.0
 _SPAN_DAYS = 28
 _WORTH_HOURS = 1.0
 """Node-hours a week below which nothing is said."""
-_ASSUMED = 64.0, 256.0
-"""Processors and GiB of a node where no agent reports."""
 _BUSY_AT_MOST = {"cpu": 0.25, "gpu_utilisation": 0.05}
 _GPUS_OF_A_NODE = 4.0
 _USERS_READ = 8
@@ -111,12 +109,6 @@ class _Site:
         return saved_amounts(sums, "memory")
 
 
-def mean_node(connection: Connection) -> tuple[float, float, bool]:
-    """Return processors and GiB of the mean node with an agent, and whether both are assumed for lack of one."""
-    cpus, memory = connection.execute(select(func.avg(nodes.c.cpus), func.avg(nodes.c.memory_total_bytes))).one()
-    return (*_ASSUMED, True) if not (cpus and memory) else (float(cpus), float(memory) / 2**30, False)
-
-
 def _site(connection: Connection, now: float) -> _Site:
     node = mean_node(connection)
     stored = stored_days(connection)
@@ -135,7 +127,7 @@ def monday(
     """
     site = _site(connection, now)
     rows, ages = site.sums("memory", columns=("requested", "request_held", "bound_held")), _ages(connection, now)
-    running = _running_on(connection, ages)
+    running = _running_on(connection, ages, now)
     found = [*_gains(site, adjusted, rows), *_idle(site), *_changed(site, rows), *_broken(site),
              *_killing(site, machines), *_silent(ages, running), *_missing(site, running.keys() - ages)]  # fmt: skip
     found.sort(key=lambda each: (each.node_hours is None, -(each.node_hours or 0.0), each.key))
@@ -267,10 +259,10 @@ def _silent(ages: Mapping[NodeName, float], running: Mapping[NodeName, int]) -> 
     yield Finding("silent " + " ".join(sorted(map("/".join, stranded))), "silent", text, action, hours, evidence)
 
 
-def _running_on(connection: Connection, known: Collection[NodeName]) -> Mapping[NodeName, int]:
+def _running_on(connection: Connection, known: Collection[NodeName], now: float) -> Mapping[NodeName, int]:
     """Return the numbers of running jobs by cluster and node; names that are not ``known`` are shortened."""
     found: dict[NodeName, int] = defaultdict(int)
-    for cluster, _, name, _ in nodes_of_running(connection):
+    for cluster, _, name, _ in nodes_of_running(connection, now):
         found[cluster, name if (cluster, name) in known else name.partition(".")[0]] += 1
     return found
 

@@ -10,14 +10,14 @@ from sqlalchemy import Connection, func, select
 from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.advice.words import AskLine, scheduler_of
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.record import Asked, Record
+from jobsight_server.ground.answers import Asked, Record
+from jobsight_server.ground.job_names import application
 from jobsight_server.queries.efficiency import NextRequests
 from jobsight_server.queries.jobs import KILLED, SORTS, JobFilters, JobList, Run, job_list
-from jobsight_server.queries.savings import Asking
 from jobsight_server.queries.users import user_clusters
-from jobsight_server.queries.waste import DAYS_SHOWN, WasteList, WasteRequest, newest_day, waste
+from jobsight_server.savings.savings import Asking
+from jobsight_server.savings.waste import DAYS_SHOWN, WasteList, WasteRequest, newest_day, waste
 from jobsight_server.settings.declared import AccountingSource
-from jobsight_server.storage.facts import application
 from jobsight_server.storage.schema import job_nodes, jobs
 
 WEEK_S = 7 * 86_400.0

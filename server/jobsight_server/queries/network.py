@@ -14,15 +14,15 @@ from sqlalchemy import Connection, select
 from jobsight_scheduler.coallocation.clusters import demand
 from jobsight_scheduler.coallocation.placement import aware
 from jobsight_scheduler.coallocation.scheduler import THETA
-from jobsight_server.accounting.runs import RUNNING
-from jobsight_server.forecasts.record import Asked, ListPage, Record, page_of
-from jobsight_server.profiler.kept_sums import OTHER
+from jobsight_server.accounting.last_read import is_running
+from jobsight_server.ground.amounts import DAY_S, day_of
+from jobsight_server.ground.answers import Asked, ListPage, Record, page_of
 from jobsight_server.profiler.usage import link_speeds, speeds_of_links
 from jobsight_server.queries.applications import READ, ended_of
 from jobsight_server.queries.node_states import NodeName, node_loads
-from jobsight_server.queries.savings import Days, stored_days, sums_of_all, widened, within
+from jobsight_server.savings.kept_sums import OTHER
+from jobsight_server.savings.savings import Days, stored_days, sums_of_all, widened, within
 from jobsight_server.storage.engine import fetch, fetch_by_keys
-from jobsight_server.storage.event_counts import DAY_S, day_of
 from jobsight_server.storage.schema import job_nodes, jobs
 
 SORTS = ("processor_hours", "jobs", "application")
@@ -233,14 +233,14 @@ def network(connection: Connection, now: float, retention_s: float, use: Network
     hours = _full_hours(connection, since, {number: _carried(speeds) for number, (speeds, *_) in links.items()})
     loads, found, without = node_loads(connection, now), [], 0
     for number, (speeds, cluster, name) in links.items():
-        busier, link_bps = loads[cluster, name].busier_bps, _carried(speeds)
+        busier, link_bps = loads[cluster, name].bandwidth_bps, _carried(speeds)
         without += busier is not None and link_bps is None
         share = None if busier is None or link_bps is None else busier / link_bps
         full, known = hours.get(number, (0, 0))
         found.append(LinkUse(cluster, name, len(speeds), link_bps, busier, share, len(speeds) > 1, full, known))
     found.sort(key=lambda each: (each.share is None, -(each.share or 0.0), -each.full_hours, each.cluster, each.name))
     busy = {(each.cluster, each.name): each.share for each in found if each.share is not None and each.share > BUSY}
-    above = _jobs_on(connection, busy)
+    above = _jobs_on(connection, busy, now)
     return Network(
         **{field: getattr(use, field) for field in NetworkUseList.__struct_fields__},
         now=now,
@@ -292,12 +292,12 @@ def _full_hours(
     return {number: (counts.get(number, 0), of) for number, of in known.items()}
 
 
-def _jobs_on(connection: Connection, busy: Mapping[NodeName, float]) -> list[JobOnLink]:
+def _jobs_on(connection: Connection, busy: Mapping[NodeName, float], now: float) -> list[JobOnLink]:
     """Return the running jobs on these nodes, those on the busiest first."""
     if not busy:
         return []
     query = select(jobs.c.cluster, jobs.c.job_id, jobs.c.user, job_nodes.c.node)
-    query = query.join(job_nodes, jobs.c.id == job_nodes.c.run_id).where(jobs.c.state == RUNNING)
+    query = query.join(job_nodes, jobs.c.id == job_nodes.c.run_id).where(is_running(now))
     on_node: dict[NodeName, list[Any]] = defaultdict(list)
     for row in connection.execute(query):
         name = row.node if (row.cluster, row.node) in busy else row.node.partition(".")[0]

@@ -12,11 +12,11 @@ import numpy as np
 from sqlalchemy import Connection
 
 from jobsight_predictor.reliability.sessions import Ending
-from jobsight_server.forecasts.record import Record, Share
-from jobsight_server.storage.counters import corrected
+from jobsight_server.ground.answers import Record, Share
 from jobsight_server.storage.engine import fetch, pieces
-from jobsight_server.storage.sample_columns import MODULUS
-from jobsight_server.storage.samples import CHUNK_S
+from jobsight_server.storage.readings.counters import corrected
+from jobsight_server.storage.readings.sample_columns import MODULUS
+from jobsight_server.storage.readings.samples import CHUNK_S
 
 UP_WITHIN_S = 120.0
 LATE_WITHIN_S = 3600.0
@@ -138,8 +138,8 @@ _ORDER = "ORDER BY n.id, r.first_time, r.id"
 
 
 class NodeLoad(Record):
-    """One node: busy processors and used memory as shares of its capacity, bits per second in and out together, and
-    ``busier_bps``, the larger of the two.
+    """One node: busy processors and used memory as shares of its capacity, bits per second in the
+    busier direction.
 
     Null where it is silent, or has no such readings.
     """
@@ -151,13 +151,12 @@ class NodeLoad(Record):
     load: Share | None
     memory: Share | None
     bandwidth_bps: float | None
-    busier_bps: float | None
 
 
-_Rates = tuple[float | None, float | None, float | None, float | None]
+_Rates = tuple[float | None, float | None, float | None]
 """Load, memory and bandwidth, as in ``NodeLoad``."""
 
-_UNKNOWN: _Rates = (None, None, None, None)
+_UNKNOWN: _Rates = (None, None, None)
 
 
 def node_loads(connection: Connection, now: float, ids: Sequence[int] | None = None) -> dict[NodeName, NodeLoad]:
@@ -206,7 +205,7 @@ def _rates(cpus: int, total: int | None, rows: Sequence[tuple[Any, ...]]) -> _Ra
             busy = (busy_to - busy_from) / known_s / cpus if busy_known and cpus > 0 else None
             load = None if busy is None else min(1.0, max(0.0, busy))
             if not moved_known:
-                return load, memory, None, None
+                return load, memory, None
             moved = [(b - a) % MODULUS * 8 / known_s for a, b in zip(moved_from, moved_to, strict=True)]
-            return load, memory, sum(moved), max(moved)
-    return None, memory, None, None
+            return load, memory, max(moved)
+    return None, memory, None

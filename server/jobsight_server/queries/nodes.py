@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Row, func, select
 
-from jobsight_server.forecasts.record import Asked, ListPage, Record, Share, page_of
+from jobsight_server.accounting.last_read import is_running
+from jobsight_server.ground.answers import Asked, ListPage, Record, Share, page_of
 from jobsight_server.queries.jobs import RunState
 from jobsight_server.queries.node_states import (
     STATUSES,
@@ -43,7 +44,7 @@ BY_NAME = Asked(SORTS[0])
 class Node(Record):
     """A node: its load now, freshness of its samples, wraps and resets of its counters, cost of its agent.
 
-    ``load`` and ``memory`` are shares of its capacity, ``bandwidth_bps`` in and out together; ``jobs`` run on it now.
+    ``load`` and ``memory`` are shares of its capacity, ``bandwidth_bps`` its busier direction; ``jobs`` run on it now.
     ``reliability``: the chance that a job of the requested run time succeeds there; null without history. A node
     without an agent, from the accounting log, has only jobs and reliability. ``log_name``: its name in the log, where
     that is the host's full name. ``interfaces`` and ``agent`` are as last sent by the agent
@@ -227,7 +228,7 @@ def _known(
     """Return every node of the cluster, or of all: those with agents, those of running jobs, and machines."""
     of_nodes = [nodes.c[name] for name in ("id", *_STORED, "received_at", "last_time", "agent")]
     watched = {(row.cluster, row.name): row for row in connection.execute(select(*of_nodes))}
-    running = _running(connection)
+    running = _running(connection, now)
     log_names: dict[NodeName, str] = {}
     for of_cluster, name in {**chances, **running}:
         # Accounting logs may write the host's full name while the agent sends the short one.
@@ -255,9 +256,9 @@ def _known(
     return found
 
 
-def _running(connection: Connection) -> dict[NodeName, int]:
+def _running(connection: Connection, now: float) -> dict[NodeName, int]:
     query = select(jobs.c.cluster, job_nodes.c.node, func.count())
-    query = query.join(jobs, jobs.c.id == job_nodes.c.run_id).where(jobs.c.state == "running")
+    query = query.join(jobs, jobs.c.id == job_nodes.c.run_id).where(is_running(now))
     return {(row[0], row[1]): row[2] for row in connection.execute(query.group_by(jobs.c.cluster, job_nodes.c.node))}
 
 

@@ -10,16 +10,19 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, func, select, text
 
-from jobsight_server.forecasts.record import Asked, ListPage, Position, Record, page_of
+from jobsight_server.accounting.last_read import is_running
+from jobsight_server.accounting.runs import RUNNING
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
+from jobsight_server.ground.answers import Asked, ListPage, Position, Record, page_of
+from jobsight_server.ground.event_counts import read_event_counts
 from jobsight_server.queries.node_states import NodeLoad, NodeName, node_loads
 from jobsight_server.queries.rejected import rejections
 from jobsight_server.queries.running import Foreseen, Resource, nodes_of_running, running_out
 from jobsight_server.storage.engine import fetch, whole
-from jobsight_server.storage.event_counts import NUMBER, read_event_counts
+from jobsight_server.storage.job_counts import NUMBER
+from jobsight_server.storage.readings.size_cap import DELETED
 from jobsight_server.storage.schema import accounting_files, job_counts, jobs, running_use
 from jobsight_server.storage.server_states import trend
-from jobsight_server.storage.size_cap import DELETED
 
 SORTS = ("bandwidth", "memory", "left", "risk", "started")
 LISTED = 20
@@ -143,7 +146,7 @@ def now_page(connection: Connection, now: float, asked: Asked) -> tuple[Now, lis
         *position,
         now=now,
         nodes=NodeFigures(len(loads), statuses["up"], statuses["late"], statuses["silent"]),
-        runs=_run_figures(connection),
+        runs=_run_figures(connection, now),
         users=users,
         at_risk=len({(each.cluster, each.job_id) for each in out}),
         running_out=out[: asked.limit],
@@ -155,7 +158,7 @@ def now_page(connection: Connection, now: float, asked: Asked) -> tuple[Now, lis
     return found, list(loads.values())
 
 
-def _run_figures(connection: Connection) -> RunFigures:
+def _run_figures(connection: Connection, now: float) -> RunFigures:
     counts: Counter[str] = Counter()
     query = select(job_counts.c.state, job_counts.c.profiled, NUMBER).group_by(
         job_counts.c.state, job_counts.c.profiled
@@ -164,6 +167,7 @@ def _run_figures(connection: Connection) -> RunFigures:
         counts[state] += count
         if state == "ended":
             counts["profiled" if done else "waiting"] += count
+    counts[RUNNING] = connection.scalar(select(func.count()).where(is_running(now))) or 0
     return RunFigures(**{name: counts[name] for name in RunFigures.__struct_fields__})
 
 
@@ -191,11 +195,11 @@ def _running(
         ASKED_WALLTIME.label("asked_walltime_s"),
     )
     query = select(*of_job, *given, running_use.c.memory, running_use.c.reason)
-    query = query.outerjoin(running_use, running_use.c.run_id == jobs.c.id).where(jobs.c.state == "running")
+    query = query.outerjoin(running_use, running_use.c.run_id == jobs.c.id).where(is_running(now))
     rows = connection.execute(query).all()
     held: dict[int, list[tuple[str, int]]] = defaultdict(list)
     on_node: dict[NodeName, list[int]] = defaultdict(list)
-    for cluster, run_id, node, processors in nodes_of_running(connection):
+    for cluster, run_id, node, processors in nodes_of_running(connection, now):
         held[run_id].append((node, processors))
         on_node[cluster, node].append(processors)
 

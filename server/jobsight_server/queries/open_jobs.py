@@ -9,17 +9,17 @@ from sqlalchemy import Connection, Row, bindparam, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import QUEUED, RUNNING
-from jobsight_server.advice.recommendation import answers_to
+from jobsight_server.advice.recommendation import predictions
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.events import read_at_start
-from jobsight_server.forecasts.record import Metric, Record, Share
 from jobsight_server.forecasts.request import question_of
+from jobsight_server.ground.answers import Metric, Record, Share
+from jobsight_server.ground.job_ids import job_key, short_ids
 from jobsight_server.queries.job_detail import ForecastAtStart, at_start
 from jobsight_server.queries.job_named import named
 from jobsight_server.queries.jobs import RunState
 from jobsight_server.queries.running import forecasts_of
 from jobsight_server.storage.engine import of_runs
-from jobsight_server.storage.job_ids import job_key, short_ids
 from jobsight_server.storage.schema import jobs
 
 _IS_OPEN = jobs.c.state.in_((QUEUED, RUNNING))
@@ -132,8 +132,12 @@ def _forecasts(
     """Return the forecasts of each run by its number, in these metrics."""
     asked = [(run, metric) for run in {run.id: run for run in runs}.values() for metric in metrics]
     questions = {run.id: question_of(run) for run in runs}
-    requests = [ForecastRequest(run.cluster, questions[run.id], metric, moment="start") for run, metric in asked]
-    answers = answers_to(connection, reader, requests)
+    requests = [
+        ForecastRequest(run.cluster, questions[run.id], metric, moment="start", gpus=run.gpus or 0)
+        for run, metric in asked
+    ]
+    distinct = list(dict.fromkeys(requests))  # jobs of a burst ask the same
+    answers = dict(zip(distinct, predictions(connection, reader, distinct), strict=True))
     ids = [run.id for run in runs]
     submitted, started = forecasts_of(connection, reader, runs, metrics), read_at_start(connection, ids)
     forecasts: dict[int, list[ForecastNow]] = {run.id: [] for run in runs}

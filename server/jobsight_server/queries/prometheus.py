@@ -15,14 +15,17 @@ from sqlalchemy import Connection, func, select
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.calibration import Held
 from jobsight_predictor.series import accuracy, within20
+from jobsight_server.accounting.last_read import is_running
+from jobsight_server.accounting.runs import ENDED
 from jobsight_server.forecasts.events import last_learn_seq
+from jobsight_server.ground.event_counts import read_event_counts
 from jobsight_server.queries.node_states import seen_at, status
 from jobsight_server.queries.rejected import rejections
 from jobsight_server.queries.running import running_out
 from jobsight_server.queries.trust import broken
 from jobsight_server.storage.engine import fetch, total_bytes
-from jobsight_server.storage.event_counts import NUMBER, read_event_counts
-from jobsight_server.storage.schema import job_counts, nodes, series
+from jobsight_server.storage.job_counts import NUMBER
+from jobsight_server.storage.schema import job_counts, jobs, nodes, series
 from jobsight_server.storage.server_states import disk_free_bytes
 
 # The label names of counters, where that is not the reason alone: a stored label is these values joined with ": ", for
@@ -81,7 +84,7 @@ class _Database(Collector):
             yield _gauge("disk_free_bytes", "Free on the disk of the database", (), {(): free_bytes})
         yield _gauge("database_bytes", "Size of the database on disk", (), {(): total_bytes(self.connection)})
         yield from _nodes(self.connection, self.now)
-        yield from _jobs(self.connection)
+        yield from _jobs(self.connection, self.now)
         yield from _accuracy(self.connection)
         yield from _running_out(self.connection, self.now)
         text = "1 while forecasts are less accurate than before, since a day of the last eight weeks"
@@ -141,15 +144,16 @@ def _nodes(connection: Connection, now: float) -> Iterator[Metric]:
     yield _gauge("oldest_node_age_seconds", "Time since the longest silent node last sent", ("cluster",), oldest)
 
 
-def _jobs(connection: Connection) -> Iterator[Metric]:
+def _jobs(connection: Connection, now: float) -> Iterator[Metric]:
     """Yield runs under way, through the index of runs not profiled yet; profiled ones are in the counters."""
-    states = {"running": "running", "ended": "waiting"}
-    query = (
-        select(job_counts.c.cluster, job_counts.c.state, NUMBER)
-        .where(job_counts.c.profiled.is_(False), job_counts.c.state.in_(states))
-        .group_by(job_counts.c.cluster, job_counts.c.state)
-    )
-    found = {(cluster, states[state]): count for cluster, state, count in connection.execute(query)}
+    of = job_counts.c
+    waiting = select(of.cluster, NUMBER).where(of.profiled.is_(False), of.state == ENDED).group_by(of.cluster)
+    running = select(jobs.c.cluster, func.count()).where(is_running(now)).group_by(jobs.c.cluster)
+    found = {
+        (cluster, state): count
+        for state, query in (("running", running), ("waiting", waiting))
+        for cluster, count in connection.execute(query)
+    }
     text = "Runs under way: running, or ended and waiting for a profile"
     yield _gauge("jobs", text, ("cluster", "state"), found)
     learned = connection.execute(select(series.c.cluster, func.count()).group_by(series.c.cluster))

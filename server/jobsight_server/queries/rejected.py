@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection, func, select
 
-from jobsight_server.forecasts.record import Record
-from jobsight_server.storage.event_counts import read_event_counts
+from jobsight_server.ground.answers import Record
+from jobsight_server.ground.event_counts import read_event_counts
 from jobsight_server.storage.quarantined import IS_KEPT
 from jobsight_server.storage.schema import accounting_rejects, quarantine
 

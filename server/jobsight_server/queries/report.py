@@ -11,15 +11,17 @@ from sqlalchemy import Connection
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.series import accuracy
 from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask
+from jobsight_server.decision.evidence import ASKED_FOR, Resource
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.decision import ASKED_FOR, Enough, Resource, count_enough
-from jobsight_server.forecasts.record import Asked, Record, Share
-from jobsight_server.forecasts.such_jobs import FAILURE_OF
-from jobsight_server.profiler.kept_sums import group_name
-from jobsight_server.profiler.totals import COLUMNS
-from jobsight_server.queries.intervals import Freed, over_users
+from jobsight_server.forecasts.last_runs import FAILURE_OF
+from jobsight_server.ground.answers import Asked, Record, Share
+from jobsight_server.ground.event_counts import read_event_counts
+from jobsight_server.profiler.exactness import IDLE
 from jobsight_server.queries.rejected import REJECTIONS, rejections
-from jobsight_server.queries.savings import (
+from jobsight_server.queries.trust import Trust, TrustRequest, trust
+from jobsight_server.savings.confidence import Freed, over_users
+from jobsight_server.savings.kept_sums import group_name
+from jobsight_server.savings.savings import (
     REASONS,
     Asking,
     Days,
@@ -30,10 +32,9 @@ from jobsight_server.queries.savings import (
     sums_of_all,
     widened,
 )
-from jobsight_server.queries.trust import Trust, TrustRequest, trust
-from jobsight_server.queries.waste import Waste, WasteList, WasteRequest, WasteRow, waste
+from jobsight_server.savings.totals import COLUMNS
+from jobsight_server.savings.waste import Waste, WasteList, WasteRequest, WasteRow, waste
 from jobsight_server.storage.engine import fetch
-from jobsight_server.storage.event_counts import read_event_counts
 
 LISTED = 10
 LOOKED_AT = 30
@@ -56,6 +57,11 @@ _USERS_OF_APPLICATION = (
 _KILLED = (
     "SELECT cluster, \"user\", application, count(*) FROM jobs WHERE state = 'ended' AND failure = ? GROUP BY 1, 2, 3"
 )
+_HELD = (
+    'SELECT j."user", count(*), sum(j.processors * (j."end" - j.start)) / 3600.0 AS hours, '
+    "coalesce(p.reason, '') <> ? AS is_seen FROM jobs j JOIN profiles p ON p.run_id = j.id AND p.metric = 'cpu' "
+    'WHERE j.processors > 0 GROUP BY j."user", is_seen ORDER BY hours DESC'
+)
 _NOT_ENDED = "SELECT state, sum(n) FROM job_counts WHERE state <> 'ended' GROUP BY state ORDER BY state"
 
 
@@ -70,15 +76,16 @@ class SimilarJob(Record):
 class Gain(Record):
     """A user or application with much to gain: the ``advice`` for jobs of one user and application, as lines.
 
-    The lines are for a job on as many ``processors`` as the last one. ``enough``: for how many similar jobs the amount
-    was enough; ``last_jobs`` are the latest of them.
+    The lines are for a job on as many ``processors`` as the last one. ``similar`` jobs are behind
+    them, ``exact`` of these known exactly; ``last_jobs`` are the latest of them.
     """
 
     row: WasteRow
     advice: SavingsRow
     ask_lines: list[AskLine]
     processors: int
-    enough: Enough
+    similar: int
+    exact: int
     last_jobs: list[SimilarJob]
 
 
@@ -113,6 +120,15 @@ class Excluded(Record):
     count: int
 
 
+class Unseen(Record):
+    """Runs that used hardly any CPU time of their processors: what they held, its share of all, and who holds most."""
+
+    jobs: int
+    processor_hours: float
+    share: Share
+    users: list[str]
+
+
 class Report(Record):
     """All finished jobs of a log, from ``users.first_day`` to ``users.last_day``.
 
@@ -120,7 +136,8 @@ class Report(Record):
     ``kept``: the users with most unused, of whose largest application no less should be requested.
     ``freed``: GiB-hours. ``nodes``: the same in nodes over all days, each of ``node_bytes``, the largest memory that a
     job requested on one node. A node has at least that, so this many nodes at most; null where no job shows it.
-    ``money``: of these nodes, at ``node_hour`` for each hour.
+    ``money``: of these nodes, at ``node_hour`` for each hour. ``unseen``: runs that were idle, or started past the
+    batch system; no other figure has their processors and memory. Null without any.
     """
 
     metric: Resource
@@ -138,6 +155,7 @@ class Report(Record):
     trust: Trust
     known_today: list[KnownToday]
     excluded: list[Excluded]
+    unseen: Unseen | None
 
 
 def report(
@@ -151,15 +169,13 @@ def report(
     if stored is None:
         return None
     asking, whole = Asking(connection, reader), widened(stored, stored)
-    for metric in ASKED_FOR:
-        users = _listed(connection, asking, stored, "user", f"{metric}_freed")
-        applications = _listed(connection, asking, stored, "application", f"{metric}_freed")
-        advised = [(row, getattr(row, f"{metric}_advice")) for row in users.rows]
-        of_users = _gains(asking, advised, metric, scheduler)
-        advised = [(row, _advice_of_application(connection, asking, row, metric, whole)) for row in applications.rows]
-        of_applications = _gains(asking, advised, metric, scheduler)
-        if of_users or of_applications:
-            break
+    metric: Resource = "memory"  # a shorter time limit frees nothing by itself
+    users = _listed(connection, asking, stored, "user", f"{metric}_freed")
+    applications = _listed(connection, asking, stored, "application", f"{metric}_freed")
+    advised = [(row, getattr(row, f"{metric}_advice")) for row in users.rows]
+    of_users = _gains(asking, advised, metric, scheduler)
+    advised = [(row, _advice_of_application(connection, asking, row, metric, whole)) for row in applications.rows]
+    of_applications = _gains(asking, advised, metric, scheduler)
     unused = _listed(connection, asking, stored, "user", metric).rows
     freed = over_users(
         saved_amounts(sums, "memory")["freed_hours"]
@@ -186,7 +202,18 @@ def report(
         trust=trust(connection, weeks, reader.config.coverage, now, asking),
         known_today=_known_today(asking, [each.advice for each in (*of_users, *of_applications)]),
         excluded=_excluded(connection, users),
+        unseen=_unseen(connection),
     )
+
+
+def _unseen(connection: Connection) -> Unseen | None:
+    rows = fetch(connection, _HELD, (IDLE.reason,))
+    held = [(user, int(n), float(hours)) for user, n, hours, is_seen in rows if not is_seen]
+    if not held:
+        return None
+    hours = sum(one for _, _, one in held)
+    share = hours / sum(float(row[2]) for row in rows)
+    return Unseen(sum(n for _, n, _ in held), hours, share, [user for user, *_ in held[:BEHIND]])
 
 
 def _listed(connection: Connection, asking: Asking, days: Days, by: str, sort: str) -> WasteList:
@@ -220,11 +247,11 @@ def _gains(
         if advice is None or found is None or (of.freed_hours or 0.0) <= 0.0:
             continue
         like, recommended = found
-        amount, uses = recommended.best(metric), recommended.such_jobs.uses[metric]
+        similar = recommended.decisions[metric].similar
         last = [
-            SimilarJob(run.job_id, run.requested(metric), run.memory_bytes if metric == "memory" else run.runtime_s)
-            for run in (recommended.such_jobs.runs[use.run] for use in uses)
-            if run.job_id
+            SimilarJob(run.job_id, run.requested(metric), run.used(metric))
+            for run in asking.similar(advice.cluster, advice.user, like)
+            if run.used(metric) is not None
         ]
         gains.append(
             Gain(
@@ -232,7 +259,8 @@ def _gains(
                 advice=advice,
                 ask_lines=lines_to_ask(recommended, scheduler, like, [of for of in ASKED_FOR if like.requested(of)]),
                 processors=like.processors,
-                enough=count_enough([(uses, amount or 0.0)]),
+                similar=similar.runs,
+                exact=similar.exact,
                 last_jobs=last[:BEHIND],
             )
         )
@@ -262,19 +290,19 @@ def _need_more(connection: Connection, asking: Asking, days: Days, scheduler: Sc
 
 def _known_today(asking: Asking, rows: Iterable[SavingsRow]) -> list[KnownToday]:
     keys = dict.fromkeys((row.cluster, row.user, row.application) for row in rows)
-    found = [recommended for key in keys if (advised := asking.of(*key)) for recommended in advised[1:]]
+    found = [(key, *advised) for key in keys if (advised := asking.of(*key))]
     answers = []
     for metric in ASKED_FOR:
         near: list[float] = []
-        within = jobs = 0
-        for of in found:
-            uses, forecast, amount = of.such_jobs.uses[metric], of.answers[metric].value, of.best(metric)
+        within: list[bool] = []
+        for (cluster, user, _), like, of in found:
+            forecast, amount = of.answers[metric].value, of.best(metric)
+            used = [run.used(metric) for run in asking.similar(cluster, user, like) if run.failure is None]
             if forecast is not None and amount is not None:
-                near += [accuracy(forecast, use.amount) for use in uses if not use.failed]
-                enough = count_enough([(uses, amount)])
-                within, jobs = within + enough.within, jobs + enough.jobs
+                near += [accuracy(forecast, value) for value in used if value is not None]
+                within += [value <= amount for value in used if value is not None]
         if near:
-            answers.append(KnownToday(metric, jobs, float(np.mean(near)), within / jobs))
+            answers.append(KnownToday(metric, len(within), float(np.mean(near)), float(np.mean(within))))
     return answers
 
 

@@ -12,24 +12,25 @@ from sqlalchemy import Connection, Row, select
 from jobsight_predictor.metrics import metrics_of
 from jobsight_predictor.profile.prospect import TIME_TAIL
 from jobsight_predictor.profile.running import Outlook, RunsOut, memory_runs_out, time_runs_out
+from jobsight_server.accounting.last_read import is_running
 from jobsight_server.advice.recommendation import predictions
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.outlooks import RunOutlook, read_outlooks
-from jobsight_server.forecasts.prediction import read_prediction
 from jobsight_server.forecasts.reader import RunAndMetric, read_pending
-from jobsight_server.forecasts.record import Record, Share
 from jobsight_server.forecasts.request import ASKED_PROCESSORS, question_of
-from jobsight_server.storage.engine import fetch, rows_of
-from jobsight_server.storage.schema import jobs, running_use
+from jobsight_server.ground.answers import Record, Share
+from jobsight_server.storage.engine import rows_of
+from jobsight_server.storage.schema import job_nodes, jobs, running_use
 
 WATCHED = ("memory", "runtime")
 """Metrics known while a job runs."""
 
 
-def nodes_of_running(connection: Connection) -> list[tuple[str, int, str, int]]:
+def nodes_of_running(connection: Connection, now: float) -> list[tuple[str, int, str, int]]:
     """Return cluster, run, node and processors there of the running jobs."""
-    query = "SELECT j.cluster, n.run_id, n.node, n.processors FROM jobs j JOIN job_nodes n ON n.run_id = j.id"
-    return fetch(connection, f"{query} WHERE j.state = 'running'", ())
+    query = select(jobs.c.cluster, job_nodes.c.run_id, job_nodes.c.node, job_nodes.c.processors)
+    found = connection.execute(query.join(jobs, jobs.c.id == job_nodes.c.run_id).where(is_running(now)))
+    return [(cluster, run, node, processors) for cluster, run, node, processors in found]
 
 
 class Forecast(NamedTuple):
@@ -69,7 +70,7 @@ def forecasts_of(
         for metric in metrics or metrics_of(gpus=bool(run.gpus))
     ]
     answers = predictions(connection, reader, [request for _, _, request in asked])
-    for (run_id, metric, _), answer in zip(asked, map(read_prediction, answers), strict=True):
+    for (run_id, metric, _), answer in zip(asked, answers, strict=True):
         if answer.value is not None:
             found[run_id, metric] = Forecast(answer.value, answer.bound, answer.probability, True)
     return found
@@ -100,7 +101,7 @@ def over_bound(
 
 
 def _request(run: Row[Any], metric: str) -> ForecastRequest:
-    return ForecastRequest(run.cluster, question_of(run), metric)
+    return ForecastRequest(run.cluster, question_of(run), metric, gpus=run.gpus or 0)
 
 
 WITHIN_S = 3600.0
@@ -122,8 +123,8 @@ class Foreseen(Record):
     use, the median; bytes or seconds.
 
     ``chance``: that it needs more than its ``limit``; ``soon``: that it does so within the requested time; ``in_s``:
-    after how many seconds, if it does. Null if it has no limit, jobs are not held to their requests, or its outlook
-    has not been made yet.
+    after how many seconds, if it does. Null if it has no limit, jobs are not held to their requests, or too few
+    earlier ones are known.
     """
 
     cluster: str
@@ -142,14 +143,14 @@ class Foreseen(Record):
 def running_out(connection: Connection, now: float) -> list[Foreseen]:
     """Return the running jobs that are likely to run out within the hour, the next first.
 
-    Without an outlook, these are the jobs that hold nine tenths of their memory, or reach their limit by then.
+    Where too little is known, these are the jobs that hold nine tenths of their memory, or reach their limit by then.
     """
     found = []
     for each in _foreseen(connection, read_outlooks(connection), now):
         _, resource, used, expected, limit, runs_out, left_s = each
-        if runs_out is not None:
+        if runs_out is not None and runs_out.soon is not None:
             is_listed = runs_out.soon >= LIKELY
-        elif expected is None and limit is not None:
+        elif limit is not None and (runs_out is not None or expected is None):
             is_near = used >= MEMORY_NEAR * limit
             is_listed = is_near if resource == "memory" else left_s is not None and left_s <= WITHIN_S
         else:
@@ -174,7 +175,7 @@ def _foreseen(
     columns = (jobs.c.id, jobs.c.cluster, jobs.c.job_id, jobs.c.user, jobs.c.name, jobs.c.start)
     given = (jobs.c.requested_memory_bytes, jobs.c.requested_walltime_s, ASKED_PROCESSORS.label("asked"))
     query = select(*columns, *given, running_use.c.memory, running_use.c.growth)
-    query = query.outerjoin(running_use, running_use.c.run_id == jobs.c.id).where(jobs.c.state == "running")
+    query = query.outerjoin(running_use, running_use.c.run_id == jobs.c.id).where(is_running(now))
     if run_id is not None:
         query = query.where(jobs.c.id == run_id)
     for row in connection.execute(query).all():

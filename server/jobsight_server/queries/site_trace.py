@@ -11,8 +11,8 @@ from sqlalchemy import Connection, func, select
 
 from jobsight_scheduler.workload.swf import FIELDS, UNKNOWN, Trace, user_line
 from jobsight_server.forecasts.request import job_question
+from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.clusters import Part
-from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs
 
 Floats = NDArray[np.float64]

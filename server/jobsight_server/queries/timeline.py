@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from jobsight_server.forecasts.record import Record
+from jobsight_server.ground.answers import Record
 from jobsight_server.profiler.runs import boundaries, read_marks
 from jobsight_server.profiler.sampled import job_cgroup, read_job_rows
-from jobsight_server.storage.sample_columns import UNKNOWN, Floats, difference
-from jobsight_server.storage.samples import read_samples
-from jobsight_server.storage.summarise import LENGTH_S, Period, Spread, merged, oldest_reading, read_summaries
+from jobsight_server.storage.readings.sample_columns import UNKNOWN, Floats, difference
+from jobsight_server.storage.readings.samples import read_samples
+from jobsight_server.storage.readings.summarise import LENGTH_S, Period, Spread, merged, oldest_reading, read_summaries
 
 POINTS = 500
 

@@ -13,10 +13,10 @@ from sqlalchemy import Connection
 
 from jobsight_predictor.evaluation.breaks import DROP, Break, find_break
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.forecasts.record import Asked, ListPage, Metric, Record, Share, page_of
-from jobsight_server.profiler.kept_sums import PARTS, SCORES, as_date, week_of
-from jobsight_server.queries.advised import AdvisedRequests, advised_requests
-from jobsight_server.queries.savings import Asking
+from jobsight_server.ground.answers import Asked, ListPage, Metric, Record, Share, page_of
+from jobsight_server.savings.advised import AdvisedRequests, advised_requests
+from jobsight_server.savings.kept_sums import PARTS, SCORES, as_date, week_of
+from jobsight_server.savings.savings import Asking
 from jobsight_server.storage.engine import fetch, fetch_by_keys
 
 RECENT_WEEKS = 2

@@ -16,18 +16,18 @@ from jobsight_predictor.question import Question
 from jobsight_server.accounting.runs import QUEUED
 from jobsight_server.advice.recommendation import (
     Recommendation,
+    asked_as,
     plain_request,
     recommend,
-    recommend_as_last,
 )
 from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask, sentence
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction
 from jobsight_server.forecasts.history import MetricHistory, history
+from jobsight_server.forecasts.last_runs import last_runs
 from jobsight_server.forecasts.reader import SeriesKey
-from jobsight_server.forecasts.record import Asked, ListPage, Metric, Record, page_of
-from jobsight_server.forecasts.such_jobs import last_runs
-from jobsight_server.storage.event_counts import NUMBER
-from jobsight_server.storage.facts import application
+from jobsight_server.ground.answers import Asked, ListPage, Metric, Record, page_of
+from jobsight_server.ground.job_names import application
+from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, series
 
 
@@ -71,17 +71,19 @@ def next_job(
 ) -> NextJob | None:
     """Return the job of ``described``, with memory per processor; without it, one like the user's last.
 
-    None without a description and a finished job of the user. ``scheduler``: the syntax of the lines.
+    None without a description and a finished job of the user. ``scheduler``: the syntax of the lines, which have the
+    form of the last such run.
     """
-    runs = last_runs(connection, cluster, user)
     if described is not None:
         question = replace(described, processors=described.processors or 1)
-        found = recommend(connection, reader, cluster, question, plain_request(described), None, runs)
-        return _answer(found, question.application, question.queue, lines_to_ask(found, scheduler), None)
-    like = next((run for run in runs if run.job_id), None)
+        found = recommend(connection, reader, cluster, question, plain_request(described), None)
+        runs = last_runs(connection, cluster, user, question.application)
+        form = next((run for run in runs if run.processors == question.processors), None)
+        return _answer(found, question.application, question.queue, lines_to_ask(found, scheduler, form), None)
+    like = next(iter(last_runs(connection, cluster, user)), None)
     if like is None:
         return None
-    found = recommend_as_last(connection, reader, cluster, user, like, runs, None)
+    found = recommend(connection, reader, cluster, *asked_as(connection, user, like), None)
     name = like.name and application(like.name)
     return _answer(found, name, like.queue, lines_to_ask(found, scheduler, like), like.job_id)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from importlib import import_module
 from importlib.resources import files
 from types import ModuleType
 
@@ -17,10 +16,12 @@ from jobsight_server.auth.client_address import TrustedProxies
 from jobsight_server.auth.munge import MungeUsers
 from jobsight_server.auth.sessions import LoginFailures
 from jobsight_server.auth.tokens import TokenCache
+from jobsight_server.decision.lately import Lately
 from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.queries.node_states import Machines
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.clusters import KnownClusters
-from jobsight_server.systems.listed import SYSTEMS
+from jobsight_server.systems.listed import systems
 from jobsight_server.web import (
     advice,
     brought,
@@ -45,7 +46,7 @@ from jobsight_server.web.kit.login import login, require_page
 from jobsight_server.web.kit.pages import job_url, node_url, user_url
 from jobsight_server.web.kit.routes import AppContext, Route, add_part, known_viewer, protect, register
 
-OF_SYSTEMS = tuple(import_module(f"{system.package}.pages") for system in SYSTEMS)
+OF_SYSTEMS = tuple(system.module("pages") for system in systems())
 """Modules with ``ROUTES``, ``add_pages``, ``menu``, and ``make_part``, which makes the context of its views."""
 NOUNS_WITH_PAGES: tuple[ModuleType, ...] = (
     now,
@@ -72,7 +73,7 @@ NOUNS: tuple[ModuleType, ...] = (
 ROUTES: tuple[Route, ...] = tuple(route for noun in NOUNS for route in noun.ROUTES)
 _TEMPLATES = tuple(
     package
-    for package in ("jobsight_server.web", *(system.package for system in SYSTEMS))
+    for package in ("jobsight_server.web", *(system.package for system in systems()))
     if (files(package) / "templates").is_dir()
 )
 
@@ -85,7 +86,7 @@ def create_app(
     """
     app = Flask(__name__, static_folder=None)
     app.config["MAX_FORM_MEMORY_SIZE"] = 64 * 1024
-    answers = AnswerReader(read_engine, forecast_config(settings))
+    answers = AnswerReader(forecast_config(settings))
     here = AppContext(
         settings=settings,
         read_engine=read_engine,
@@ -97,10 +98,11 @@ def create_app(
         failures=LoginFailures(),
         proxies=TrustedProxies(settings.trusted_proxies),
         munge=MungeUsers(settings.munge_socket),
+        lately=Lately(),
     )
     app.extensions["jobsight"] = here
-    for pages in OF_SYSTEMS:
-        add_part(app, pages.make_part(here))
+    for made in (*(pages.make_part(here) for pages in OF_SYSTEMS), Machines()):  # the last where no system rates them
+        add_part(app, made)
     app.extensions["jobsight_menus"] = [pages.menu for pages in OF_SYSTEMS]
     app.extensions["jobsight_routes"] = ROUTES
     register(app, ROUTES)

@@ -7,11 +7,11 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 
 from sqlalchemy import Engine
 
+from jobsight_server.accounting.clock_offset import ClockOffset
 from jobsight_server.accounting.follow_queue import QueueFollower
 from jobsight_server.accounting.follow_slurm import SlurmFollower
 from jobsight_server.accounting.last_read import LastRead
@@ -19,19 +19,17 @@ from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.advice.changes import ChangeWatch
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.forecasts.outlooks import refresh_outlooks
+from jobsight_server.ground.periodic import BackgroundWork
+from jobsight_server.ground.seldom import Seldom
 from jobsight_server.profiler.run import profile_finished, profile_late
 from jobsight_server.profiler.site_monitoring import SiteMonitoring
 from jobsight_server.profiler.so_far import watch_running
 from jobsight_server.settings.declared import AccountingSource, Settings
-from jobsight_server.storage.seldom import Seldom
+from jobsight_server.storage.readings.size_cap import keep_size
 from jobsight_server.storage.server_states import EVERY_S, record_state
-from jobsight_server.storage.size_cap import keep_size
 from jobsight_server.storage.statistics import refresh_if_grown, refresh_statistics
 from jobsight_server.storage.upkeep import delete_old
-from jobsight_server.systems.listed import SYSTEMS
-from jobsight_server.systems.matching.periodic import schedule_node_reports
-from jobsight_server.systems.periodic import BackgroundWork
-from jobsight_server.systems.ranking.queries import MachineRanker
+from jobsight_server.systems.listed import rated_machines, systems
 
 log = logging.getLogger(__name__)
 
@@ -45,19 +43,19 @@ def run_until(
     stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float] = time.time
 ) -> None:
     """Run the periodic work until ``stop`` is set; work under way is finished first."""
-    work = BackgroundWork(engine, settings, clock, stop)
+    work = BackgroundWork(stop)
     for number, source in enumerate(settings.accounting):
+        last = LastRead(engine, source, clock)
         name, seldom = f"follow {source.cluster} {source.name}", Seldom(_UNREADABLE_S, _MOST_UNREADABLE)
         if not source.sacct:
-            last = LastRead(engine, source, clock)
             # Long work, such as learning a backlog or upkeep, must not delay reading a log.
             skipped: set[Path] = set()
-            follow = (_follow, stop, engine, source, clock, skipped, seldom, last)
+            follow = (_follow, stop, engine, source, clock, ClockOffset(), skipped, seldom, last)
             work.every(settings.follow_interval_s, name, *follow, thread=f"log {number}")
         else:
             # A command may hang until its deadline: nothing else may wait for it.
             follower = SlurmFollower(engine, source, clock, seldom)
-            work.every(source.interval_s, name, follower.read, stop, thread=f"commands {number}", at_once=True)
+            work.every(source.interval_s, name, _ask, follower, last, stop, thread=f"commands {number}", at_once=True)
         if source.queue_command:
             queue = QueueFollower(engine, source, clock, seldom)
             name = f"queue of {source.cluster} {number}"
@@ -66,16 +64,15 @@ def run_until(
     profile = (_profile, stop, engine, settings, clock, monitoring)
     work.every(settings.follow_interval_s, "profile", *profile, thread="profile")
     work.every(_LOOK_AT_RUNNING_S, "running", partial(watch_running, stop=stop), engine, clock)
-    changes = ChangeWatch(engine, AnswerReader(engine, forecast_config(settings)))
+    changes = ChangeWatch(engine, AnswerReader(forecast_config(settings)))
     work.every(_ASK_AGAIN_S, "changes", lambda: changes.look(clock(), stop), takes_long=True)
     work.every(_OUTLOOKS_S, "outlooks", partial(refresh_outlooks, stop=stop), engine, forecast_config(settings))
     work.every(settings.upkeep_interval_s, "upkeep", _keep_up, stop, engine, settings, clock)
     work.every(_LOOK_AT_GROWTH_S, "statistics", refresh_if_grown, engine)
     work.every(EVERY_S, "state", lambda: record_state(engine, clock()))
-    for system in SYSTEMS:
-        import_module(f"{system.package}.periodic").schedule(work)
-    # The one figure that a placing system gets from another.
-    schedule_node_reports(work, MachineRanker().chances)
+    machines = rated_machines(settings)  # all that a placing system gets from another
+    for system in systems():
+        system.module("periodic").schedule(work, engine, settings, clock, machines)
     log.info("following %d accounting logs", len(settings.accounting))
     work.run()
 
@@ -85,12 +82,18 @@ def _follow(
     engine: Engine,
     source: AccountingSource,
     clock: Callable[[], float],
+    offset: ClockOffset,
     skipped: set[Path],
     seldom: Seldom,
     last: LastRead,
 ) -> None:
-    follow_once(engine, source, clock, stop, skipped=skipped, seldom=seldom, progress=lambda _path, _bytes: last.note())
+    follow_once(engine, source, clock, stop, offset, skipped, seldom, progress=lambda _path, _bytes: last.note())
     last.note()
+
+
+def _ask(follower: SlurmFollower, last: LastRead, stop: threading.Event) -> None:
+    if not follower.read(stop).unreadable:
+        last.note()
 
 
 def _profile(

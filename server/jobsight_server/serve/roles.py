@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from jobsight_server.front.prefork import beater, exit_with_parent
+from jobsight_server.ground.errors import UserError
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.lock import LockedError, role_lock
 
 REFUSED = 3

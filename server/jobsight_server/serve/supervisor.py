@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from jobsight_server.front.addresses import accepts
 from jobsight_server.front.prefork import Watch
+from jobsight_server.ground.errors import UserError
 from jobsight_server.serve.roles import REFUSED, ROLES
 from jobsight_server.settings.declared import Settings
-from jobsight_server.storage.errors import UserError
 
 log = logging.getLogger(__name__)
 

@@ -12,13 +12,13 @@ from jobsight_server.front.addresses import listen
 from jobsight_server.front.server import BACKLOG, Front, recorder, run
 from jobsight_server.front.table import process_limits
 from jobsight_server.front.wsgi import Receive, Scope, Send, WsgiAnswer, send_answer
+from jobsight_server.ingest import SAMPLES
 from jobsight_server.ingest.reception import Answer, Reception
 from jobsight_server.ingest.wire import TooLargeError
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.lock import Fence
 
-SAMPLES = "/api/v1/samples"
 _HEALTH = ("/health", "/ready")
 _HELD_BYTES = 8 * 2**20
 _GRACE_S = 15

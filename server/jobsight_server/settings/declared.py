@@ -5,6 +5,7 @@ Help texts, flags, environment names and the table in the docs follow from these
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
@@ -12,14 +13,16 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 import msgspec
 from msgspec import Meta, Struct
 
-from jobsight_predictor.question import Limit, Objective
 from jobsight_server.auth.client_address import trusted_proxy
 from jobsight_server.settings.measurements import MeasurementSource
 from jobsight_server.settings.tables import Access, AdjustLimits, Mail, WeeklyMail
 
 AccountingFormat = Literal["torque", "pbspro", "slurm", "gridengine", "table", "nextflow", "snakemake"]
 ACCOUNTING_FORMATS: tuple[AccountingFormat, ...] = get_args(AccountingFormat)
-Fabric = Literal["fastest", "sum", "ethernet", "infiniband", "opa", "other"]
+Fabric = Literal["fastest", "sum"]
+
+YEARS_S = 100 * 365.25 * 86400.0
+"""The longest span that a setting takes, in seconds."""
 
 
 def from_text(kind: type, value: str) -> Any:
@@ -37,8 +40,9 @@ class AccountingSource(Struct, frozen=True, forbid_unknown_fields=True):
     """The log of one cluster's scheduler: a directory of files, one file that grows, or Slurm's commands.
 
     Without a format, the files' own is guessed. ``sacct``, and ``squeue`` or ``qstat`` for waiting jobs, are argument
-    lists, run every ``interval_s``. ``FIXED`` are no settings: the commands are ended after ``timeout_s``; sacct is
-    queried again for the last ``overlap_s``, and the first time for ``history_s``.
+    lists, run every ``interval_s``. ``page_cache``: whether its memory may contain page cache, where the scheduler can
+    count that. ``FIXED`` are no settings: the commands are ended after ``timeout_s`` of silence; every few minutes
+    sacct is queried again for the last ``overlap_s``, and the first time for ``history_s``.
     """
 
     FIXED: ClassVar[frozenset[str]] = frozenset({"timeout_s", "overlap_s", "history_s"})
@@ -50,10 +54,11 @@ class AccountingSource(Struct, frozen=True, forbid_unknown_fields=True):
     sacct: tuple[str, ...] = ()
     squeue: tuple[str, ...] = ()
     qstat: tuple[str, ...] = ()
-    interval_s: Annotated[float, Meta(ge=0.5)] = 30.0
-    timeout_s: Annotated[float, Meta(ge=1)] = 120.0
-    overlap_s: Annotated[float, Meta(ge=0)] = 900.0
-    history_s: Annotated[float, Meta(ge=0)] = 86400.0
+    page_cache: bool = True
+    interval_s: Annotated[float, Meta(ge=0.5, le=86400)] = 30.0
+    timeout_s: Annotated[float, Meta(ge=1, le=86400)] = 120.0
+    overlap_s: Annotated[float, Meta(ge=0, le=YEARS_S)] = 900.0
+    history_s: Annotated[float, Meta(ge=0, le=YEARS_S)] = 86400.0
 
     def __post_init__(self) -> None:
         """Check the values; msgspec reports a ValueError with its place."""
@@ -61,6 +66,8 @@ class AccountingSource(Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("expected directory, file or sacct, one of them")
         if self.sacct and self.format not in (None, "slurm"):
             raise ValueError(f"expected format = 'slurm' for sacct, got {self.format!r}")
+        if any("{seconds}" in argument for argument in self.sacct):
+            raise ValueError("expected a command without {seconds} for sacct: options are added, for text in slices")
         if self.squeue and self.scheduler != "slurm":
             raise ValueError("expected format = 'slurm' for squeue")
         if self.qstat and self.format not in ("torque", "pbspro"):
@@ -98,10 +105,27 @@ def check_cluster_name(value: str) -> None:
         raise ValueError(f"a cluster's name has 1 to {LONGEST_NAME} printable characters")
 
 
+LONGEST_SOCKET_PATH = 107
+
+
+def check_socket_path(value: str) -> None:
+    """Refuse a path that is no address of a Unix socket, such as one that is too long, with a ValueError."""
+    if not value.isprintable():
+        raise ValueError("the path of a Unix socket has printable characters only")
+    length = len(os.fsencode(value))
+    if length > LONGEST_SOCKET_PATH:
+        raise ValueError(
+            f"the path of a Unix socket has at most {LONGEST_SOCKET_PATH} bytes, this one {length}; "
+            "choose a shorter one"
+        )
+
+
 def setting(
     help_text: str, metavar: str | None = None, check: Callable[[str], object] | None = None, **bounds: Any
 ) -> Meta:
-    """Declare a field as a setting, with its help and bounds; ``check`` raises ValueError for a bad text of a list.
+    """Declare a field as a setting, with its help and bounds: of a number, both.
+
+    ``check`` raises ValueError for a bad text of a list.
 
     A field without this is not a setting: a site cannot choose its value, only tests can.
     """
@@ -145,47 +169,52 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             check=check_cluster_name,
         ),
     ] = ()
-    query_workers: Annotated[int, setting("processes that serve the API and the pages", ge=1)] = 2
+    query_workers: Annotated[int, setting("processes that serve the API and the pages", ge=1, le=256)] = 2
     munge_socket: Annotated[
         str,
-        setting("socket of munged, which identifies users who query their own jobs; empty: disabled"),
+        setting(
+            "socket of munged, which identifies users who query their own jobs; empty: disabled",
+            check=check_socket_path,
+        ),
     ] = ""
     retention_days: Annotated[
         float,
-        setting("raw samples older than this are deleted; profiles, and summaries by hour and day, stay", ge=0.01),
+        setting(
+            "raw samples older than this are deleted; profiles, and summaries by hour and day, stay", ge=0.01, le=36500
+        ),
     ] = 90.0
     database_bytes_at_most: Annotated[
-        int, setting("size of the database above which the oldest samples are deleted early; 0 is no limit", ge=0)
+        int,
+        setting("size of the database above which the oldest samples are deleted early; 0 is no limit", ge=0, le=2**60),
     ] = 0
     follow_interval_s: Annotated[
-        float, setting("how often to read accounting logs and to profile finished jobs", ge=0.05)
+        float, setting("how often to read accounting logs and to profile finished jobs", ge=0.05, le=3600)
     ] = 2.0
-    profile_grace_s: Annotated[float, setting("how long a finished job waits for its last samples", ge=0)] = 600.0
+    profile_grace_s: Annotated[
+        float, setting("how long a finished job waits for its last samples", ge=0, le=7 * 86400)
+    ] = 600.0
     coverage: Annotated[
         float,
         setting("target fraction of jobs that stay within the recommended reservation", metavar="FRACTION", gt=0, lt=1),
     ] = 0.95
-    bound_objective: Annotated[
-        Objective,
+    least_memory_mib: Annotated[
+        float,
+        setting("smallest memory that is recommended for a job or set for it; a smaller request stays", ge=0, le=2**30),
+    ] = 100.0
+    least_walltime_s: Annotated[
+        float,
         setting(
-            "what reservations aim at: coverage, the target fraction of jobs with little waste; waste, the least "
-            "waste, failed attempts included; changing it retrains on all finished jobs"
+            "smallest run time that is recommended for a job or set for it; a smaller request stays", ge=0, le=YEARS_S
         ),
-    ] = "coverage"
-    walltime_limit: Annotated[
-        Limit,
-        setting(
-            "whether the scheduler kills jobs at their requested time, which then caps run-time forecasts and bounds: "
-            "yes, no, or auto (as long as finished jobs keep to it)"
-        ),
-    ] = "auto"
-    learn_apportioned: Annotated[
-        bool, setting("learn values measured on shared nodes and split by processors held; changing it retrains")
-    ] = False
+    ] = 600.0
+    keep: Annotated[
+        tuple[str, ...],
+        setting("users and applications whose requests are neither changed nor recommended to be lower", "NAME"),
+    ] = ()
     fabric: Annotated[
         Fabric,
         setting(
-            "network whose bandwidth is learned: fastest (with traffic), sum (of all), or one kind; "
+            "network whose bandwidth is learned: fastest (with traffic), or sum (of all); "
             "applies to jobs that end afterwards"
         ),
     ] = "fastest"
@@ -219,6 +248,16 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Every cluster that the settings name."""
         of_logs, of_monitoring = ({one.cluster for one in some} for some in (self.accounting, self.measurements))
         return frozenset(self.clusters) | of_logs | of_monitoring
+
+    @property
+    def least(self) -> dict[Literal["memory", "runtime"], float]:
+        """The smallest amounts that a job is given, in bytes and seconds, unless it asks for less."""
+        return {"memory": self.least_memory_mib * 2**20, "runtime": self.least_walltime_s}
+
+    @property
+    def resident_clusters(self) -> frozenset[str]:
+        """Every cluster whose logs have no page cache in their memory."""
+        return frozenset(one.cluster for one in self.accounting if not one.page_cache)
 
     def section(self, kind: type[S]) -> S:
         """Return the settings of a placing system."""

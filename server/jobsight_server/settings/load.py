@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Struct
 
+from jobsight_server.ground.errors import UserError
 from jobsight_server.settings.declared import (
     ACCOUNTING_FORMATS,
     AccountingSource,
@@ -25,7 +26,7 @@ from jobsight_server.settings.declared import (
 )
 from jobsight_server.settings.measurements import PRESETS, MeasurementSource
 from jobsight_server.settings.tables import Access, AdjustLimits, Mail, WeeklyMail
-from jobsight_server.storage.errors import UserError
+from jobsight_server.storage.named_files import opened
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +82,7 @@ class Setting(Struct, frozen=True):
         try:
             parsed = msgspec.convert(parts, self.type, strict=False)
             if self.check is not None:
-                for text in parsed:
+                for text in [parsed] if isinstance(parsed, str) else parsed:
                     self.check(text)
         except ValueError as error:
             if self.metavar == "FRACTION" and source == self.flag:
@@ -109,6 +110,9 @@ _GONE = frozenset(
         "bins",
         "alpha",
         "socket_mode",
+        "bound_objective",
+        "walltime_limit",
+        "learn_apportioned",
     }
 )
 """Removed settings of earlier releases."""
@@ -202,7 +206,8 @@ def _parsed(known: Sequence[Setting], name: str, value: Any, source: str) -> dic
 
 def _read_toml(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        with opened(file) as content:
+            return tomllib.loads(content.read().decode())
     except OSError as error:
         others = "; run this as the server's user, or give --config or --database"
         hint = others if isinstance(error, PermissionError) else ""

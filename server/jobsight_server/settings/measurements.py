@@ -55,9 +55,9 @@ class MeasurementSource(Struct, frozen=True, forbid_unknown_fields=True):
     node_label: str | None = None
     headers: dict[str, str] = {}
     token_file: Path | None = None
-    delay_s: Annotated[float, Meta(ge=0)] = 120.0
-    timeout_s: Annotated[float, Meta(ge=0.1)] = 30.0
-    step_s: Annotated[float, Meta(ge=1)] = 15.0
+    delay_s: Annotated[float, Meta(ge=0, le=7 * 86400)] = 120.0
+    timeout_s: Annotated[float, Meta(ge=0.1, le=86400)] = 30.0
+    step_s: Annotated[float, Meta(ge=1, le=86400)] = 15.0
 
     def __post_init__(self) -> None:
         """Check the values; msgspec reports a ValueError with its place."""

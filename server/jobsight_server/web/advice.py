@@ -18,7 +18,8 @@ from jobsight_server.advice.scheduler_words import (
 )
 from jobsight_server.advice.words import Advice, advise
 from jobsight_server.forecasts.request import job_question
-from jobsight_server.storage.facts import FACTS_AT_MOST, facts_in, facts_of, readable_name
+from jobsight_server.ground.facts import FACTS_AT_MOST, facts_in, facts_of
+from jobsight_server.ground.job_names import engine_of, readable_name
 from jobsight_server.web.kit.inputs import DescribedJob, Gpus, job_in_body, parsed_body
 from jobsight_server.web.kit.routes import Route, context
 
@@ -30,12 +31,14 @@ class AdviceQuestion(DescribedJob, kw_only=True):
     """The job at submission.
 
     Its resources are in Slurm's words, in those of PBS, or else in ``processors``, ``memory_bytes`` and ``walltime_s``.
-    Slurm's partition is the ``queue``. The user's ``comment`` may name the application and give facts.
+    Slurm's partition is the ``queue``. The user's ``comment`` may name the application and give facts. A script that
+    only shows the answer ``sets_memory`` to false.
     """
 
     comment: Annotated[str, Meta(max_length=COMMENT_AT_MOST)] | None = None
 
     gpus: Gpus | None = None
+    sets_memory: bool = True
     slurm: SlurmRequest | None = None
     pbs: PbsRequest | None = None
 
@@ -48,6 +51,7 @@ def give_advice() -> Advice:
         raise BadRequest(
             f"{', '.join((*words, *plain))}: say what the job asks for in one of slurm, pbs or plain fields"
         )
+    engine = engine_of(asked.application, asked.comment)
     asked.application = readable_name(asked.application, asked.comment)
     in_comment = dict(facts_of(facts_in(asked.comment).text))
     in_body = asked.facts or {}
@@ -72,7 +76,11 @@ def give_advice() -> Advice:
     here = context()
     with here.read_engine.connect() as connection:
         slurm = asked.slurm is not None
-        return advise(connection, here.answers, cluster, question, request, asked.pbs, slurm=slurm, gpus=asked.gpus)
+        return advise(
+            connection, here.answers, cluster, question, request, asked.pbs,
+            slurm=slurm, gpus=asked.gpus, engine=engine, lately=here.lately if asked.sets_memory else None,
+            now=here.clock(),
+        )  # fmt: skip
 
 
 ROUTES = (

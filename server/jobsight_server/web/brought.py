@@ -5,8 +5,8 @@ from __future__ import annotations
 from flask import Blueprint
 from werkzeug.wrappers import Response
 
-from jobsight_server.queries.brought import Brought
-from jobsight_server.queries.brought import brought as read_brought
+from jobsight_server.savings.brought import Brought
+from jobsight_server.savings.brought import brought as read_brought
 from jobsight_server.web.kit.inputs import cluster_argument, number_argument
 from jobsight_server.web.kit.pages import page
 from jobsight_server.web.kit.parameters import NAME, Parameter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flask import request
 
 from jobsight_server.auth.munge import SCHEME
-from jobsight_server.forecasts.record import Record
+from jobsight_server.ground.answers import Record
 from jobsight_server.queries.job_detail import RunEfficiency, run_efficiencies
 from jobsight_server.web.kit.inputs import one_cluster, required_name
 from jobsight_server.web.kit.parameters import NAME, Parameter

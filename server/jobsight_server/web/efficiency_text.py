@@ -14,9 +14,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from jobsight_server.accounting.text import escaped_lines
 from jobsight_server.queries.efficiency import Efficiency
 from jobsight_server.queries.job_detail import RunEfficiency
-from jobsight_server.web.kit.units import RESOURCE_TITLES, percent, resource_value, utc
+from jobsight_server.web.kit.units import RESOURCE_TITLES, bound_value, percent, resource_value, utc
 
 WIDTH = 80
 
@@ -31,7 +32,7 @@ def efficiency_text(runs: Sequence[RunEfficiency]) -> str:
     """Return the text that ``show`` prints, without colours."""
     file = StringIO()
     show(runs, Console(file=file, width=WIDTH, color_system=None))
-    return file.getvalue()
+    return escaped_lines(file.getvalue())
 
 
 def show(runs: Sequence[RunEfficiency], console: Console) -> None:
@@ -116,10 +117,12 @@ def _table(found: Sequence[Efficiency]) -> Table:
     table = _columns("whole job", "asked for", "used", "efficiency", "next time")
     for entry in found:
         used = "not measured" if entry.used is None else resource_value(entry.used, entry.resource)
+        if entry.at_least and entry.used is not None:
+            used = f"at least {bound_value(entry.used, entry.resource)}"
         table.add_row(
             RESOURCE_TITLES[entry.resource],
             _dash(resource_value(entry.requested, entry.resource)),
-            f"at least {used}" if entry.at_least and entry.used is not None else used,
+            used,
             _dash(percent(entry.efficiency)),
             _dash(resource_value(entry.ask_next, entry.resource)),
         )

@@ -11,10 +11,10 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_server.accounting.last_read import is_unread
-from jobsight_server.forecasts.record import Record
 from jobsight_server.front.addresses import split_address
+from jobsight_server.ground.answers import Record
+from jobsight_server.ground.outage import AWAY, outage
 from jobsight_server.queries.prometheus import exposition
-from jobsight_server.storage.outage import AWAY, outage
 from jobsight_server.storage.schema_version import NEWEST, version_of
 from jobsight_server.web.kit.routes import AppContext, Route, context, record_reply
 

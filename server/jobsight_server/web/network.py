@@ -7,9 +7,9 @@ from typing import Any
 from flask import Blueprint
 from werkzeug.wrappers import Response
 
+from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.queries.network import LISTED, SORTS, Network, NetworkUseList, network_use
 from jobsight_server.queries.network import network as read_network
-from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import page
 from jobsight_server.web.kit.parameters import NAME, Parameter

@@ -6,11 +6,11 @@ from flask import Blueprint, redirect, request, url_for
 from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Response
 
+from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.queries.monday import MUTED_DAYS_AT_MOST, Monday, monday, mute
 from jobsight_server.queries.node_states import FIGURES, Machines, NodeLoad
 from jobsight_server.queries.now import LISTED, SORTS, Now, now_page
 from jobsight_server.queries.rejected import Rejected, rejected_data
-from jobsight_server.storage.event_counts import DAY_S
 from jobsight_server.web.kit.inputs import choice_argument, given
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import page

@@ -16,11 +16,11 @@ from jobsight_server.accounting.load import LoadReport, ParsedChunk, store_chunk
 from jobsight_server.accounting.parsers.quantities import LATEST, LONGEST_INDEXED, LONGEST_TEXT
 from jobsight_server.accounting.runs import JobEvent, RunRecord
 from jobsight_server.accounting.store import lock_cluster
-from jobsight_server.forecasts.decision import ASKED_FOR
-from jobsight_server.forecasts.record import Metric, Record
-from jobsight_server.queries.changes import ForecastChanges, changes_since
+from jobsight_server.decision.evidence import ASKED_FOR
+from jobsight_server.ground.answers import Metric, Record
+from jobsight_server.ground.facts import found_facts
 from jobsight_server.queries.open_jobs import OpenJobs, open_jobs
-from jobsight_server.storage.facts import found_facts
+from jobsight_server.savings.changes import ForecastChanges, changes_since
 from jobsight_server.web.kit.inputs import (
     AskedName,
     JobProperties,
@@ -90,9 +90,10 @@ def replace_waiting() -> Response:
     with here.write_engine.begin() as connection:
         lock_cluster(connection, cluster)
         waiting = ParsedChunk([*events.values()], ())
-        store_chunk(connection, cluster, "POST /api/v1/jobs", waiting, now, LoadReport())
+        report = LoadReport()
+        store_chunk(connection, cluster, "POST /api/v1/jobs", waiting, now, report)
         gone = remove_gone(connection, cluster, events.keys(), now - SETTLED_S)
-    return record_reply(WaitingStored(len(events), gone))
+    return record_reply(WaitingStored(len(events) - report.rejected.total(), gone))
 
 
 def _event(job: WaitingJob, place: str) -> JobEvent:

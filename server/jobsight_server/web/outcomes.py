@@ -9,18 +9,17 @@ from msgspec import Meta
 from sqlalchemy import Connection
 from werkzeug.exceptions import BadRequest, Conflict, Gone, HTTPException, NotFound
 
-from jobsight_server.accounting.amounts import MEMORY_PATTERN, memory_bytes, time_s
 from jobsight_server.accounting.parsers.quantities import LONGEST_INDEXED
 from jobsight_server.advice.recommendation import predictions
 from jobsight_server.advice.requirements import Feedback, Requirement, SubmittedJob, ask, take_feedback
 from jobsight_server.forecasts import Prediction
 from jobsight_server.forecasts.events import Observation
-from jobsight_server.forecasts.prediction import read_prediction
-from jobsight_server.forecasts.record import Metric, Record
 from jobsight_server.forecasts.request import ForecastRequest, question_of_text, whole_job_request
 from jobsight_server.forecasts.rounds import report
+from jobsight_server.ground.amounts import MEMORY_PATTERN, memory_bytes, time_s
+from jobsight_server.ground.answers import Metric, Record
+from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.engine import LARGEST_ID
-from jobsight_server.storage.errors import UserError
 from jobsight_server.web.kit.inputs import (
     MEMORY_AT_MOST_BYTES,
     METRIC_CHOICES,
@@ -149,8 +148,7 @@ def take_outcome() -> Response:
                 if value is not None and status != "duplicate":
                     observation = Observation(value, sent.lower_bound)
                     status = report(connection, here.answers, request, observation, job_id, here.clock())
-                (text,) = predictions(connection, here.answers, [request])
-                answer = read_prediction(text)
+                (answer,) = predictions(connection, here.answers, [request])
     except UserError as error:
         raise BadRequest(str(error)) from error
     if status in _REFUSED:  # the refusal is counted, and the count committed

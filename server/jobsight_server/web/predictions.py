@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from flask import Response
 from msgspec import Meta
 from werkzeug.exceptions import BadRequest
 
@@ -13,8 +12,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server.advice.recommendation import predictions
 from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.forecasts.prediction import Predictions
-from jobsight_server.forecasts.reader import reply_of
-from jobsight_server.forecasts.record import Metric
+from jobsight_server.ground.answers import Metric
 from jobsight_server.web.kit.inputs import (
     GPUS_AT_MOST,
     PARAMETERS,
@@ -29,7 +27,7 @@ from jobsight_server.web.kit.inputs import (
     request_of,
 )
 from jobsight_server.web.kit.parameters import NAME, Parameter, choice_of
-from jobsight_server.web.kit.routes import Route, context, json_text
+from jobsight_server.web.kit.routes import Route, context
 
 QUESTIONS_AT_MOST = 10_000
 _GPUS: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": GPUS_AT_MOST}
@@ -48,7 +46,7 @@ class Questions(msgspec.Struct, forbid_unknown_fields=True):
     questions: Annotated[list[AskedQuestion], Meta(extra_json_schema={"maxItems": QUESTIONS_AT_MOST})]
 
 
-def ask_one() -> Response:
+def ask_one() -> Predictions:
     """Return one answer, or without ``cluster`` one for every cluster where the user has a history."""
     user, cluster, metric = name_argument("user"), cluster_argument(), choice_argument("metric", tuple(METRICS))
     if user is None:
@@ -58,7 +56,7 @@ def ask_one() -> Response:
     return _answered([request])
 
 
-def ask_many() -> Response:
+def ask_many() -> Predictions:
     """Return the answers, in the order of the questions."""
     limit = context().settings.max_body_bytes
     asked = parsed_body(Questions, '{"questions": [{"cluster": C, "user": U, "metric": M}]}', limit).questions
@@ -71,10 +69,10 @@ def ask_many() -> Response:
     return _answered(requests)
 
 
-def _answered(requests: list[ForecastRequest]) -> Response:
+def _answered(requests: list[ForecastRequest]) -> Predictions:
     here = context()
     with here.read_engine.connect() as connection:
-        return json_text(reply_of(predictions(connection, here.answers, requests)))
+        return Predictions(predictions(connection, here.answers, requests))
 
 
 ROUTES = (

@@ -9,11 +9,10 @@ from jinja2 import Environment, PackageLoader
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server import web
-from jobsight_server.accounting.amounts import size_text
-from jobsight_server.advice.words import how_many
-from jobsight_server.queries.intervals import Freed
-from jobsight_server.queries.report import Gain, NeedsMore, Report
-from jobsight_server.queries.waste import WasteRow
+from jobsight_server.ground.amounts import size_text
+from jobsight_server.queries.report import Gain, NeedsMore, Report, Unseen
+from jobsight_server.savings.confidence import Freed
+from jobsight_server.savings.waste import WasteRow
 from jobsight_server.web.kit.units import FILTERS, FOR_TEMPLATES, count, hours, many, percent, resource_value
 
 UNITS = {"memory": "GiB-hours", "processors": "processor-hours", "runtime": "processor-hours", "gpus": "GPU-hours"}
@@ -28,6 +27,8 @@ TITLES = {"memory": "Memory", "processors": "Processors", "runtime": "Time limit
 def sentences(found: Report) -> Iterator[str]:
     """Yield the answers in words: what would have been freed, what it is worth, and how many jobs would have failed."""
     memory, time = found.users.memory, found.users.runtime
+    if found.unseen is not None:
+        yield _unseen(found.unseen)
     if not memory.jobs and not time.jobs:
         yield "No job has a request, an exact use and a recommendation at its submission: nothing can be judged yet."
     if memory.jobs:
@@ -48,6 +49,14 @@ def sentences(found: Report) -> Iterator[str]:
             f"limits; {count(time.ran_out)} ran out of their own. Shorter limits free nothing by themselves: jobs fit "
             "into shorter gaps."
         )
+
+
+def _unseen(of: Unseen) -> str:
+    return (
+        f"{many(of.jobs, 'run')}, most of {', '.join(of.users)}, used less than .5 % of {hours(of.processor_hours)} "
+        f"processor-hours ({percent(of.share)} of all): idle, or started past the batch system. Their processors and "
+        "memory are not learned, and count nowhere else."
+    )
 
 
 def _freed(of: Freed) -> str:
@@ -99,14 +108,15 @@ def counted_as(metric: str) -> str:
 
 def similar_jobs(gain: Gain, metric: str) -> str:
     """Return the similar jobs behind a recommendation in words."""
-    if not gain.enough.jobs:
+    if not gain.similar:
         return "No similar job has been measured."
     last = ", ".join(
         f"{job.job_id} used {resource_value(job.used, metric)} of {resource_value(job.requested, metric)}"
         for job in gain.last_jobs
     )
     of = f"{gain.advice.application or 'jobs without a name'} of {gain.advice.user}"
-    return f"For {of} on {many(gain.processors, 'processor')}: enough for {how_many(gain.enough)} similar jobs. {last}."
+    known = f"{many(gain.similar, 'similar job')}, {gain.exact} known exactly"
+    return f"For {of} on {many(gain.processors, 'processor')}: from {known}. {last}."
 
 
 def kept_request(row: WasteRow, metric: str) -> str:

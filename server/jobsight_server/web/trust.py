@@ -7,9 +7,9 @@ from werkzeug.wrappers import Response
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.advice.words import KEPT
-from jobsight_server.queries.savings import Asking
 from jobsight_server.queries.trust import BY, LISTED, SORTS, Trust, TrustRequest, newest_day
 from jobsight_server.queries.trust import trust as read_trust
+from jobsight_server.savings.savings import Asking
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import page
 from jobsight_server.web.kit.parameters import Parameter, choice_of

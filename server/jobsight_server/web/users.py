@@ -13,10 +13,10 @@ from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_server.advice.words import scheduler_of, similar_use
+from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.queries.applications import LISTED, ApplicationList, applications
 from jobsight_server.queries.applications import SORTS as APPLICATION_SORTS
 from jobsight_server.queries.efficiency import RESOURCE_OF
-from jobsight_server.queries.savings import Days
 from jobsight_server.queries.users import (
     HISTORY_LISTED,
     SORTS,
@@ -29,7 +29,7 @@ from jobsight_server.queries.users import (
     user_list,
     user_profile,
 )
-from jobsight_server.storage.event_counts import DAY_S
+from jobsight_server.savings.savings import Days
 from jobsight_server.web.kit.inputs import (
     PARAMETERS,
     choice_argument,

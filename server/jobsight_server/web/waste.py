@@ -7,10 +7,10 @@ from dataclasses import replace
 from flask import Blueprint
 from werkzeug.wrappers import Response
 
-from jobsight_server.queries.savings import BY, LISTED, Asking
 from jobsight_server.queries.users import user_clusters
-from jobsight_server.queries.waste import RESOURCES, SORTS, WasteList, WasteRequest, comparable, newest_day
-from jobsight_server.queries.waste import waste as read_waste
+from jobsight_server.savings.savings import BY, LISTED, Asking
+from jobsight_server.savings.waste import RESOURCES, SORTS, WasteList, WasteRequest, comparable, newest_day
+from jobsight_server.savings.waste import waste as read_waste
 from jobsight_server.web.kit.inputs import choice_argument, name_argument, one_cluster
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.pages import page

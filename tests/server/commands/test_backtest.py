@@ -92,7 +92,7 @@ def test_files_that_are_no_traces_are_refused(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "other.db").write_bytes(b"SQLite format 3\0" + bytes(100))
     for name, given in {
         "none.swf": "no such file",
-        ".": "Is a directory",
+        ".": "it is a directory",
         "torn.swf.gz": "is broken",
         "plain.swf.gz": "Not a gzipped file",
         "x.csv": "lacks the columns",

@@ -11,8 +11,8 @@ from tests.make import output_of
 
 from jobsight_server import cli
 from jobsight_server.commands.backup import back_up
+from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.errors import UserError
 
 
 @pytest.fixture

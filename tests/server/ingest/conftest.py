@@ -22,8 +22,8 @@ from jobsight_server.ingest.reception import Reception
 from jobsight_server.ingest.wire import AgentReport, Batch, BatchMark
 from jobsight_server.serve.writer import writer_front
 from jobsight_server.settings.declared import Settings
-from jobsight_server.storage.samples import read_samples
-from jobsight_server.storage.sent import BatchInterface
+from jobsight_server.storage.readings.samples import read_samples
+from jobsight_server.storage.readings.sent import BatchInterface
 
 MakeBatch = Callable[..., Batch]
 NOW = 1_700_000_100.0

@@ -13,8 +13,8 @@ from sqlalchemy import Engine
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import Submission
 from jobsight_server.profiler.runs import read_windows
-from jobsight_server.storage.sample_columns import MODULUS
-from jobsight_server.storage.sent import BatchInterface
+from jobsight_server.storage.readings.sample_columns import MODULUS
+from jobsight_server.storage.readings.sent import BatchInterface
 
 from .conftest import stored
 

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from jobsight_server.ingest.rising import last_of, only_rises
 from jobsight_server.ingest.wire import Batch
-from jobsight_server.storage.counters import EVENTS, corrected
-from jobsight_server.storage.sent import BatchInterface, SentRow, pack
+from jobsight_server.storage.readings.counters import EVENTS, corrected
+from jobsight_server.storage.readings.sent import BatchInterface, SentRow, pack
 
 MakeBatch = Callable[..., Batch]
 Row = tuple[Any, ...]

@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings.load import load_settings
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.systems.migrate import upgrade
+from jobsight_server.upgrade.migrate import upgrade
 from site_run import wait_until
 
 Serve = Callable[..., Any]

@@ -17,10 +17,11 @@ import pytest
 from sqlalchemy import Engine, text
 from tests import make
 
+from jobsight_server.ground.errors import FencedError
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import Submission
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.lock import Fence, FencedError, LockedError, role_lock, take_over
+from jobsight_server.storage.lock import Fence, LockedError, role_lock, take_over
 from site_run import wait_until
 
 MakeBatch = Callable[..., Any]

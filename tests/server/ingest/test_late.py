@@ -15,7 +15,7 @@ from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import Submission
 from jobsight_server.profiler.runs import read_windows
 from jobsight_server.queries.timeline import timeline
-from jobsight_server.storage.sent import BatchInterface
+from jobsight_server.storage.readings.sent import BatchInterface
 from jobsight_server.storage.upkeep import delete_old
 
 from .conftest import stored

@@ -20,10 +20,10 @@ from jobsight_server.ingest.wire import BatchJob, Submission
 from jobsight_server.profiler.runs import Boundaries
 from jobsight_server.profiler.sampled import job_cgroup, read_job_rows
 from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.readings.sent import BatchInterface
 from jobsight_server.storage.schema import readings
-from jobsight_server.storage.sent import BatchInterface
 from jobsight_server.storage.upkeep import delete_old
-from jobsight_server.systems.migrate import upgrade
+from jobsight_server.upgrade.migrate import upgrade
 
 from .conftest import stored
 

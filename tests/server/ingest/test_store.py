@@ -14,10 +14,10 @@ from tests import make
 
 from jobsight_server.ingest.store import Refusal, SampleStore
 from jobsight_server.ingest.wire import Batch, Submission
+from jobsight_server.profiler.exactness import UNCOUNTED
 from jobsight_server.profiler.usage import uncounted
-from jobsight_server.profiler.values import UNCOUNTED
-from jobsight_server.storage.gpu_columns import load_gpus
 from jobsight_server.storage.job_columns import load_columns
+from jobsight_server.storage.readings.gpu_columns import load_gpus
 
 from .conftest import stored
 

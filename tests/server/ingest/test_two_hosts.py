@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine
 from tests.make import not_none
 
-from jobsight_server.forecasts.record import Asked
+from jobsight_server.ground.answers import Asked
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import Submission
 from jobsight_server.queries.nodes import node_detail, node_list

@@ -144,6 +144,14 @@ def test_wrong_content_is_named(changes: dict[str, Any], reason: str) -> None:
         decode(make.batch(**changes))
 
 
+@pytest.mark.parametrize(
+    "twice", ['"sequence": 1', '"machine": {"id": "a", "\\u0069d": "b"}', '"later": [{"id": 1, "id": 1}]']
+)
+def test_a_field_that_is_given_twice_is_named(twice: str) -> None:
+    with pytest.raises(WireError, match=r"the field '(sequence|id)' is given twice"):
+        decode(f"{{{twice}, {GOLDEN.decode()[1:]}".encode())
+
+
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "1e999"])
 def test_no_number_but_a_finite_one(text: str) -> None:
     with pytest.raises(WireError):

@@ -15,9 +15,9 @@ from tests import make
 from tests.make import output_of
 from tests.server.savings.runs import GIB, NOON, ended, learn, write
 
-from jobsight_server.accounting.amounts import memory_text
 from jobsight_server.cli import main
 from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.ground.amounts import memory_text
 from jobsight_server.mail.send import DeliveryError, send_mail
 from jobsight_server.mail.weekly import send_due, soon_out
 from jobsight_server.queries.running import Foreseen
@@ -50,7 +50,7 @@ def test_once_a_week_to_those_who_waste_with_the_line_to_paste(wasteful: Engine)
         source = AccountingSource("alpha", Path("/a"), format="slurm")
         mail = Mail(f"127.0.0.1:{relay.port}", "jobsight@example.org")
         settings = Settings(mail=mail, weekly_mail=WeeklyMail("example.org"), accounting=(source,))
-        reader = AnswerReader(wasteful, forecast_config(settings))
+        reader = AnswerReader(forecast_config(settings))
         assert send_due(wasteful, reader, Settings(mail=mail), WEDNESDAY) == (0, 0), "opt-in"
         without = replace(settings, weekly_mail=WeeklyMail("example.org", unsubscribed=("ann",)))
         assert send_due(wasteful, reader, without, WEDNESDAY) == (0, 0)
@@ -87,16 +87,35 @@ def test_a_dry_run_prints_and_sends_nothing(
     assert "waited" not in of_ann
 
 
+@pytest.mark.parametrize(("followed", "beyond_s", "lines"), [(True, 0.0, 5), (False, 0.0, 0), (True, 30 * DAY_S, 0)])
+def test_a_user_reads_of_five_jobs_that_run_out_and_only_of_running_ones(
+    wasteful: Engine, capsys: pytest.CaptureFixture[str], followed: bool, beyond_s: float, lines: int
+) -> None:
+    """The last runs of an old import have no end either; nor has a run whose end was not logged."""
+    now = time.time()
+    with wasteful.begin() as connection:
+        for number in range(9000, 9008):
+            running = ended(number, user="ann", start=now - 3500 - beyond_s, requested_walltime_s=3600.0)
+            row = running | {"end": None, "profiled": False, "state": "running"}
+            connection.execute(insert(schema.jobs).values(row))
+        if followed:
+            make.follow(connection)
+    printed = output_of(main, capsys, "mail", "--preview", "ann", "--database", str(wasteful.url))
+    assert printed.count("runs out of time") == lines
+    assert ("And 3 more." in printed) == (lines > 0)
+
+
 def test_administrators_read_the_findings_of_monday_once_a_week(wasteful: Engine) -> None:
     """A silent node and a job at its limit; the job's owner, who also wastes memory, reads of the job."""
     with wasteful.begin() as connection:
         make.node(connection, "n<1>\n")
         running = ended(9000, user="ann", state="running", start=WEDNESDAY - 3500, requested_walltime_s=3600.0)
         connection.execute(insert(schema.jobs).values(running | {"end": None, "profiled": False}))
+        make.follow(connection)
     with mail_relay() as relay:
         mail = Mail(f"127.0.0.1:{relay.port}", "jobsight@example.org")
         settings = Settings(mail=mail, weekly_mail=WeeklyMail("example.org", admins=("ops@example.org",)))
-        reader = AnswerReader(wasteful, forecast_config(settings))
+        reader = AnswerReader(forecast_config(settings))
         assert send_due(wasteful, reader, settings, WEDNESDAY) == (2, 0)
         assert send_due(wasteful, reader, settings, WEDNESDAY + DAY_S) == (0, 0)
         texts = {to[0]: message_from_string(text, policy=default).get_content() for _, to, text in relay.mails}
@@ -116,7 +135,7 @@ def test_a_job_over_a_limit_that_nothing_enforces_has_run_out() -> None:
 
 def test_nothing_wrong_is_no_mail(engine: Engine) -> None:
     settings = Settings(mail=Mail("127.0.0.1:1"), weekly_mail=WeeklyMail(admins=("ops@example.org",)))
-    assert send_due(engine, AnswerReader(engine, forecast_config(settings)), settings, WEDNESDAY) == (0, 0)
+    assert send_due(engine, AnswerReader(forecast_config(settings)), settings, WEDNESDAY) == (0, 0)
 
 
 @pytest.mark.parametrize("address", ["ops", "ops@a, b@c", "a@b\nBcc: x@y", "<a@b>", ""])

@@ -201,7 +201,7 @@ def add_job(
 
 def measured(engine: Engine, preset: str, *nodes: str, **settings: Any) -> JobMeasurements:
     url = f"http://127.0.0.1:{engine.server_port}"
-    source = MeasurementSource(cluster="alpha", url=url, presets=(preset,), **settings)  # type: ignore[arg-type]
+    source = MeasurementSource(cluster="alpha", url=url, **{"presets": (preset,), **settings})
     return job_measurements(source, "7", nodes or ("n1",), START, END)
 
 
@@ -458,6 +458,47 @@ def test_a_slice_is_a_gpu_of_its_own_and_its_parent_none(engine: Engine, preset:
         assert gpus["gpu_memory"].value == pytest.approx(5 * GIB * len(own)), variant
         assert gpus["gpu_utilisation"].mean == pytest.approx(sum(use for _, use in own)), variant
         assert len(gpus["gpu_utilisation"].gpus or ()) == len(own), variant
+
+
+@pytest.mark.parametrize("part", [{"GPU_I_ID": "3"}, {"UUID": "MIG-7"}, {}])
+@pytest.mark.parametrize("has_engine", [True, False])
+def test_utilisation_of_a_slice_is_its_engines_or_unknown(
+    engine: Engine, part: dict[str, str], has_engine: bool
+) -> None:
+    """GPU_UTIL is 0 for a slice, whatever it does."""
+    labels, exporter = {"hpc_job": "7", "Hostname": "n1", "UUID": "GPU-0", "gpu": "0"} | part, Exporter({}, 1.0, 15.0)
+    of_metrics = {"DEV_FB_USED": 1024.0, "DEV_GPU_UTIL": 0.0} | ({"PROF_GR_ENGINE_ACTIVE": 0.9} if has_engine else {})
+    for name, value in of_metrics.items():
+        add(engine, f"DCGM_FI_{name}", labels, exporter.points(lambda _, value=value: value))  # type: ignore[misc]
+    found = gpus_of(measured(engine, "dcgm").nodes, START, END, 1)
+    busy = found["gpu_utilisation"].mean if "gpu_utilisation" in found else None
+    assert busy == (0.0 if not part else pytest.approx(0.9) if has_engine else None)
+    assert found["gpu_memory"].value == GIB
+
+
+@pytest.mark.parametrize(("used_mib", "known"), [(32_500.0, True), (45_000.0, False)])
+def test_gpu_memory_above_the_cards_is_unknown(engine: Engine, used_mib: float, known: bool) -> None:
+    labels, exporter = {"hpc_job": "7", "Hostname": "n1", "UUID": "GPU-0"}, Exporter({}, 1.0, 15.0)
+    for name, value in (("FB_USED", used_mib), ("GPU_UTIL", 50.0), ("FB_TOTAL", 32_000.0)):
+        add(engine, f"DCGM_FI_DEV_{name}", labels, exporter.points(lambda _, value=value: value))  # type: ignore[misc]
+    found = gpus_of(measured(engine, "dcgm").nodes, START, END, 1)
+    assert ("gpu_memory" in found) == known
+    assert found["gpu_utilisation"].value == 0.5
+
+
+@pytest.mark.parametrize(("busy", "expected"), [(None, 0.5), (20.0, 0.2)])
+def test_the_second_preset_answers_where_the_first_has_no_series(
+    engine: Engine, busy: float | None, expected: float
+) -> None:
+    exporter = Exporter({}, 1.0, 15.0)
+    first = {"jobid": "7", "step": "", "task": "", "instance": "n1:9445", "uuid": "GPU-0", "minor_number": "0"}
+    second = {"hpc_job": "7", "Hostname": "n1", "UUID": "GPU-0", "gpu": "0"}
+    series = [("nvidia_gpu_memory_used_bytes", first, GIB), ("DCGM_FI_DEV_GPU_UTIL", second, 50.0)]
+    for name, labels, value in [*series, *([] if busy is None else [("nvidia_gpu_duty_cycle", first, busy)])]:
+        add(engine, name, labels, exporter.points(lambda _, value=value: value))  # type: ignore[misc]
+    found = gpus_of(measured(engine, "", presets=("jobstats", "dcgm")).nodes, START, END, 1)
+    assert (found["gpu_memory"].value, found["gpu_utilisation"].mean) == (GIB, pytest.approx(expected))
+    assert len(found["gpu_utilisation"].gpus or ()) == 1
 
 
 def bursts(rng: random.Random) -> Curve:

@@ -16,7 +16,7 @@ from jobsight_server.commands.simulate.clusters_of_site import site_jobs
 from jobsight_server.storage import schema
 from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.systems.migrate import upgrade
+from jobsight_server.upgrade.migrate import upgrade
 
 
 def site(folder: Path, *, jobs: int = 2000, spread: float = 2.0, measured: float = 0.9) -> str:

@@ -83,8 +83,8 @@ def test_the_page_and_a_trace(engine: Engine, database_url: str, tmp_path: Path,
     trace = make.json_of(main, capsys, "simulate", tmp_path / "t.swf", "--memory", "--classes", "9x4GiB")
     assert trace["rules"]["recorded"]["mean_wait_s"] == pytest.approx([720.0, 720.0, 720.0])
     assert [list(of.values()) for of in trace["machines"]] == [["9x4GiB", 9, 9, 36 * GIB, 175, None]]
-    policy = output_of(main, capsys, "simulate", database_url, "--policy", "fcfs")
-    assert "fcfs on 10 processors" in policy
+    policy = output_of(main, capsys, "simulate", database_url, "--policy", "easy")
+    assert "easy on 10 processors" in policy
     assert "Its 2 groups of queues that share no nodes are simulated as one machine." in " ".join(policy.split())
     few = make.json_of(main, capsys, "simulate", database_url, "--classes", "1x4096M")
     assert few["assumed"]["have more processors than their nodes: left out"] == 105
@@ -145,7 +145,7 @@ def test_a_short_record_begins_with_what_ran_and_waited_then(engine: Engine, dat
         in words
     )
     assert "Assumed are 2 processors: more were in use for 0.8 % of the time, 3 at most." in words
-    policy = make.json_of(main, capsys, "simulate", database_url, "--policy", "easy", "--validate")
+    policy = make.json_of(main, capsys, "simulate", database_url, "--policy", "easy")
     assert (policy["processors"], policy["jobs"], policy["mean_wait_s"]) == (2, 1, 2 * hour)
     assert (policy["machines"], policy["assumed"]) == (found["machines"], {BEFORE: 3})
     for options in ((), ("--policy", "easy")):

@@ -13,7 +13,7 @@ from tests.make import output_of
 from jobsight_papers.__main__ import main
 from jobsight_papers.traces import trace_file
 from jobsight_scheduler.workload.swf import read_swf
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
 
 
 def test_a_database_is_a_trace_however_it_is_spelled(

@@ -18,12 +18,13 @@ from tests import make
 
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.forecasts.rounds import rebuild
+from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings.declared import Settings
 from jobsight_server.settings.load import SETTINGS, load_settings
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.event_counts import add_event_counts, count_all
+from jobsight_server.storage.job_counts import count_all
 
 from . import planted as planted_site
 
@@ -89,7 +90,6 @@ def served(
     clock = Clock()
     app = create_app(serve(), reading, engine, clock)
     yield Served(app, engine, clock, dict(tokens))
-    app.extensions["jobsight"].answers.close()
     reading.dispose()
 
 

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import Engine, insert
 from tests import make
 
-from jobsight_server.profiler.totals import count_marked
+from jobsight_server.ground.event_counts import add_event_counts
+from jobsight_server.savings.totals import count_marked
 from jobsight_server.storage import schema
-from jobsight_server.storage.event_counts import add_event_counts, count_all, mark_all
+from jobsight_server.storage.job_counts import count_all, mark_all
 
 DAY_S = 86400.0
 FIRST = 1_699_833_600.0  # Monday, 2023-11-13
@@ -80,6 +81,7 @@ def plant(engine: Engine) -> None:
             use = {"memory": memory, "reason": None if memory else "no samples of n3", "until": NOW, "idle_bytes": 0.0}
             connection.execute(insert(schema.running_use).values(run_id=run["id"], **use))
         connection.execute(insert(schema.accounting_files), [log])
+        make.follow(connection)
         add_event_counts(connection, {("batches_rejected", "not JSON"): 7, ("accounting_rejected_because", "cut"): 1})
         mark_all(connection)
         count_all(connection)

@@ -104,3 +104,19 @@ def test_an_unknown_cluster_in_a_body(served: Any) -> None:
         answer = client.post(f"/api/v1/{path}", json=body)
         assert answer.status_code == 404
         assert answer.json["error"] == f"{place} = 'alhpa': unknown cluster; known: a, alpha, beta, gamma, nowhere"
+
+
+def test_a_field_that_is_given_twice_is_refused(served: Any) -> None:
+    """Readers disagree on which of the two counts."""
+    client, body = served.client("scheduler"), '{"cluster": "alpha", "user": "ada", "metric": "memory", "value": 1%s}'
+    for more, name in ((', "value": 2', "value"), (', "\\u0075ser": "ada"', "user")):
+        answer = client.post("/api/v1/outcomes", data=body % more, content_type="application/json")
+        assert answer.status_code == 400
+        assert answer.json["error"].startswith(f"the field {name!r} is given twice; send it once; send ")
+    assert client.post("/api/v1/outcomes", data=body % "", content_type="application/json").status_code == 200
+
+
+def test_an_old_agent_learns_the_address_of_the_writer(served: Any) -> None:
+    answer = served.client("agent").post("/api/v1/samples", data=b"{}")
+    assert answer.status_code == 404
+    assert "set `server` in agent.toml to http://127.0.0.1:1, or to the proxy before it" in answer.json["error"]

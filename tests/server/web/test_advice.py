@@ -46,8 +46,9 @@ def test_one_line_says_what_such_jobs_used_and_what_this_one_asks_for(learned: A
     slurm = {"num_tasks": 4, "nodes": 2, "mem": "32G", "time_limit": 1440}
     answer = ask(learned, "submitter", slurm=slurm).json
     assert re.fullmatch(
-        r"Ask for [0-9]+[MG] and [0-9a-z ]+: enough for all 14 similar jobs\. "
-        r"Your last 14 similar jobs used at most 2.10 GiB and ran at most 40 min. This job requests 64G and 1 d\.",
+        r"Ask for [0-9]+[MG]\. Your last 14 similar jobs used at most 2\.10 GiB and ran at most 40 min\. "
+        r"Keep the time limit: a shorter one frees nothing by itself, and jobs that outrun it are killed\. "
+        r"This job requests 64G and 1 d\.",
         answer["text"],
     )
     assert (answer["such_jobs"], answer["notable"], answer["processors"], answer["nodes"]) == (14, True, 4, 2)
@@ -60,15 +61,45 @@ def test_one_line_says_what_such_jobs_used_and_what_this_one_asks_for(learned: A
     attempts = forecasts["memory"]["attempts"]
     assert attempts[0] == forecasts["memory"]["reserve"]
     assert attempts == sorted(set(attempts))
-    assert attempts[-1] == 64 * GIB, "the request is the last resort"
+    assert attempts[1] == 64 * GIB, "the request is next"
     assert forecasts["runtime"]["requested"] == 86400.0
     assert forecasts.keys() == {"memory", "runtime"}
     # The recommendation in Slurm's words covers the whole reservation, and at most a MiB per node or a minute more.
     reserve, asked = forecasts["memory"]["reserve"], answer["slurm"]
     assert 0 <= asked["mem"] * 2 * 2**20 - reserve < 2 * 2**20
     assert 0 <= asked["mem_per_cpu"] * 4 * 2**20 - reserve < 4 * 2**20
-    assert 0 <= asked["time_limit"] * 60 - forecasts["runtime"]["reserve"] < 60
+    assert (asked["time_limit"], forecasts["runtime"]["reserve"]) == (None, 86400.0), "limits are not lowered"
     assert answer["pbs"] is None
+
+
+def test_no_job_gets_less_than_the_settings_allow_unless_it_asks_for_less(served: Any) -> None:
+    with served.engine.begin() as connection:
+        for i in range(14):
+            make.job(
+                connection, f"s{i}", id=2000 + i, cluster="gamma", start=i * 1e4, end=i * 1e4 + 22.0, user="eve",
+                name="tiny", queue="batch", processors=4, requested_memory_bytes=4 * GIB, requested_walltime_s=86400.0,
+                used={"memory": (5 + i % 3) * 2.0**20 / 4, "runtime": 20.0 + i % 3},
+            )  # fmt: skip
+    rebuild(served.engine)
+
+    def answer(mem: str | None, minutes: int | None) -> tuple[Any, ...]:
+        asked = {"num_tasks": 4, "mem": mem, "time_limit": minutes}
+        found = ask(served, application="tiny", slurm={name: value for name, value in asked.items() if value}).json
+        reserved = [entry["reserve"] for entry in found["forecasts"]]
+        return found["slurm"]["mem"], found["slurm"]["time_limit"], *reserved, found["text"].partition(":")[0]
+
+    assert answer("4G", 1440)[:4] == (100, None, 100 * 2**20, 86400.0)
+    assert answer(None, None)[:4] == (100, 10, 100 * 2**20, 600.0)
+    mem, minutes, *reserved, _ = answer("50M", 5)
+    assert (mem, minutes, reserved) == (None, None, [50 * 2**20, 300.0])
+
+
+@pytest.mark.parametrize(
+    ("name", "comment", "named_by"),
+    [("nf-ALIGN_(s1)", None, "Nextflow"), ("cfd_99", "rule_align_wildcards_s1", "Snakemake"), ("cfd_99", "mine", None)],
+)
+def test_jobs_of_workflow_engines_are_recognised(learned: Any, name: str, comment: str | None, named_by: Any) -> None:
+    assert ask(learned, application=name, comment=comment, processors=4).json["engine"] == named_by
 
 
 def test_all_words_for_one_request_get_one_answer(learned: Any) -> None:
@@ -93,21 +124,21 @@ def test_all_words_for_one_request_get_one_answer(learned: Any) -> None:
     assert 0 <= int(asked_for["pmem"].removesuffix("mb")) * 4 - megabytes <= 4
     chunk = asked_for["select"].removeprefix("2:ncpus=2:mem=").removesuffix("mb")
     assert 0 <= int(chunk) * 2 - megabytes <= 2
-    minutes = answers[0]["slurm"]["time_limit"]
-    assert asked_for["walltime"] == f"{minutes // 60:02}:{minutes % 60:02}:00"
+    assert (answers[0]["slurm"]["time_limit"], asked_for["walltime"]) == (None, None), "limits are not lowered"
     assert answers[5]["pbs"]["select"] is None, "chunks of two kinds"
 
 
 def test_the_sentence_says_the_minutes_that_a_scheduler_is_given(learned: Any) -> None:
-    short = {"slurm": {"num_tasks": 4, "mem": "64G", "time_limit": 1440}}
     with learned.engine.begin() as connection:
         runtime = schema.profiles.c.metric == "runtime"
-        connection.execute(update(schema.profiles).where(runtime).values(value=5.0))
+        connection.execute(update(schema.profiles).where(runtime).values(value=665.0))
     rebuild(learned.engine)
-    answer = ask(learned, **short).json
-    assert next(each for each in answer["forecasts"] if each["metric"] == "runtime")["reserve"] == 60
-    assert answer["slurm"]["time_limit"] == 1
-    assert " and 1 min: enough for " in answer["text"]
+    answer = ask(learned, slurm={"num_tasks": 4, "mem": "64G"}).json
+    minutes, seconds = divmod(next(each for each in answer["forecasts"] if each["metric"] == "runtime")["reserve"], 60)
+    assert (12 <= minutes < 60, seconds, answer["slurm"]["time_limit"]) == (True, 0, minutes)
+    assert f" and {minutes:.0f} min. Your last 14 " in answer["text"]
+    in_pbs_words = ask(learned, pbs={"select": "4:ncpus=1:mem=16gb"}).json["pbs"]
+    assert in_pbs_words["walltime"] == f"00:{minutes:02.0f}:00"
 
 
 def test_an_unlimited_or_missing_request_is_no_amount(learned: Any) -> None:

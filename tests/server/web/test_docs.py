@@ -7,6 +7,8 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 from jobsight_predictor.forecasters import FIVE
 from jobsight_server.serve.app import ROUTES
 from jobsight_server.web.openapi import openapi
@@ -15,6 +17,7 @@ ROOT = Path(__file__).parents[3]
 DOCS = (ROOT / "docs" / "use" / "http-api.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.systems
 def test_the_table_of_routes_is_that_of_the_declarations() -> None:
     sys.path.insert(0, str(ROOT / "docs"))
     routes = importlib.import_module("routes")

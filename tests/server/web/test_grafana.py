@@ -10,8 +10,8 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import insert
 
+from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.storage import schema
-from jobsight_server.storage.event_counts import add_event_counts
 
 ROOT = Path(__file__).parents[3]
 BOARD = json.loads((ROOT / "deploy/grafana/jobsight.json").read_text())

@@ -13,10 +13,10 @@ from sqlalchemy import Engine, text
 from tests import make
 
 from jobsight_server.accounting.last_read import LastRead
+from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings.declared import AccountingSource, Settings
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.event_counts import add_event_counts
 
 from .conftest import Clock
 

@@ -12,7 +12,7 @@ from tests import make
 
 from jobsight_server.queries.jobs import AMONG_LAST
 from jobsight_server.storage import schema
-from jobsight_server.storage.event_counts import count_all
+from jobsight_server.storage.job_counts import count_all
 
 RUN = {"cluster": "c", "user": "u", "start": 1.0, "end": 9.0, "state": "ended", "recorded_at": 9.0, "profiled": False}
 PLANTED = (

@@ -14,8 +14,8 @@ from tests.make import not_none
 
 from jobsight_server.advice.recommendation import JobRequest, Recommendation
 from jobsight_server.advice.words import lines_to_ask
-from jobsight_server.forecasts.decision import Decision, Resource
-from jobsight_server.forecasts.such_jobs import SuchJobs
+from jobsight_server.decision.evidence import Resource, Similar
+from jobsight_server.decision.rule import Decision
 from jobsight_server.queries.efficiency import Efficiency
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
@@ -133,11 +133,11 @@ class Like(NamedTuple):
 def lines(memory: float | None, runtime: float | None, *asked: Any) -> list[str]:
     """Lines that ask for these amounts, for a job of 4 processors on 2 nodes."""
     decisions: dict[Resource, Decision] = {
-        "memory": Decision(memory, None, 0, 0.0),
-        "runtime": Decision(runtime, None, 0, 0.0),
+        "memory": Decision(memory, Similar()),
+        "runtime": Decision(runtime, Similar()),
     }
     request = JobRequest(4, 2, 8.0 * GIB, 86400.0)
-    found = Recommendation(request, SuchJobs((), 4, {}, True), {}, decisions)
+    found = Recommendation(request, {}, decisions)
     return [line.text for line in lines_to_ask(found, *asked)]
 
 

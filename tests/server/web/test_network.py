@@ -12,10 +12,10 @@ from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert, update
 from tests import make
 
-from jobsight_server.profiler.totals import count_marked
 from jobsight_server.queries.network import Job, judge
+from jobsight_server.savings.totals import count_marked
 from jobsight_server.storage import schema
-from jobsight_server.storage.event_counts import count_all, mark_all
+from jobsight_server.storage.job_counts import count_all, mark_all
 
 from .planted import DAY_S, NOW
 
@@ -111,5 +111,9 @@ def test_a_job_is_judged_up_to_the_largest_measured_one_only() -> None:
     # 4 processors in halves: 4 / 3 of the bandwidth on each uplink; 80 % of 1 Gbit/s is free.
     assert judge(jobs(0.6e9), GBIT)[0] == "spread"
     assert judge(jobs(0.6000001e9), GBIT)[0] == "keep"
-    assert "larger jobs: unknown" in judge(jobs(1e6), GBIT)[1]
+    within = "a job on 4 processors in two halves asks 400 Mbit/s of an uplink, within 80 % of 1 Gbit/s"
+    above = "a job on 5 processors in two halves asks at least 900 Mbit/s of an uplink, above 80 % of 1 Gbit/s"
+    assert judge(jobs(0.3e9), GBIT)[1:] == (f"{within}; larger jobs: unknown", pytest.approx(0.4e9))
+    at_least = [job._replace(lower_bound=True) for job in jobs(0.6e9, processors=5)]
+    assert judge(at_least, GBIT)[1:] == (above, pytest.approx(0.9e9))
     assert judge(jobs(1e6), None)[0] == judge(jobs(1e6, 4), GBIT)[0] == "unknown"

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, update
 from tests import make
+from tests.server.systems.ranking.test_machines import HOUR_S, machine, store
 
 from jobsight_server.storage import schema
-from jobsight_server.storage.sample_columns import MODULUS
+from jobsight_server.storage.readings.sample_columns import MODULUS
 
 from .conftest import HOSTILE, NOW, Served, add_job
-from .test_machines import HOUR_S, machine, store
 
 pytestmark = pytest.mark.storage
 
@@ -37,7 +37,7 @@ def test_a_node_has_its_readings_its_jobs_and_its_reliability(served: Served) ->
     store(served, machine("n1", 5.0, events=1.0, seconds=4e6), machine(HOSTILE, 3.0))
     found = {(node["cluster"], node["name"]): node for node in ask(served)["nodes"]}
     n1 = found["alpha", "n1"]
-    assert (n1["load"], n1["memory"], n1["bandwidth_bps"]) == (0.5, 2**30 / 2**34, 1000.0)
+    assert (n1["load"], n1["memory"], n1["bandwidth_bps"]) == (0.5, 2**30 / 2**34, 800.0)
     assert (n1["status"], n1["jobs"], n1["log_name"]) == ("up", 1, "n1.example.org")
     ranked = served.client("scheduler").get("/api/v1/resources/rank?for=6h&include=all&name=n1").get_json()
     assert n1["reliability"] == ranked["machines"][0]["score"]

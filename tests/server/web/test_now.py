@@ -10,7 +10,7 @@ from sqlalchemy import Engine, insert
 from tests import make
 
 from jobsight_server.storage import schema
-from jobsight_server.storage.event_counts import count_all
+from jobsight_server.storage.job_counts import count_all
 from jobsight_server.storage.server_states import KEPT_S, record_state, trend
 
 from .planted import NOW

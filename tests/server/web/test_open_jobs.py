@@ -179,7 +179,7 @@ def test_a_forecast_that_moves_is_an_event_with_old_and_new_and_stands_on_the_pa
     post(served, waiting("w1", processors=4, submitted=served.clock.now))
     served.clock.now += 10
     ran(served, 7, 100.0)
-    watch = ChangeWatch(served.engine, AnswerReader(served.engine, ForecastConfig()))
+    watch = ChangeWatch(served.engine, AnswerReader(ForecastConfig()))
     client = served.client("scheduler")
     assert watch.look(served.clock.now) == 0
     first = client.get("/api/v1/changes").json

@@ -125,7 +125,12 @@ def matching_requests(api: str) -> Iterator[tuple[str, str, Any, int]]:
     yield "post", f"{api}/resources/state", {"resources": reports}, 200
     yield "put", f"{api}/policies", {"policies": [{"effect": "deny", "classes": ["y"], "hours": [1, 2]}]}, 200
     yield "get", f"{api}/policies", None, 200
-    yield "put", f"{api}/objectives", {"objectives": ["throughput", {"name": "balance", "type": "compute"}]}, 200
+    yield (
+        "put",
+        f"{api}/objectives",
+        {"objectives": ["throughput", {"name": "own", "X": "price"}]},
+        200,
+    )
     yield "get", f"{api}/objectives", None, 200
     yield "post", f"{api}/matches?dry_run=1", jobs, 200
     yield "post", f"{api}/matches", jobs, 200
@@ -141,6 +146,7 @@ def matching_requests(api: str) -> Iterator[tuple[str, str, Any, int]]:
     yield "delete", f"{api}/resources/n1", None, 200
 
 
+@pytest.mark.systems
 def test_real_answers_have_the_declared_shape(served: Any) -> None:
     client = served.client("admin")
     spec = client.get("/api/v1/openapi.json").json

@@ -22,7 +22,7 @@ from tests.make import not_none
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.queries.rejected import REJECTIONS
 from jobsight_server.storage import schema
-from jobsight_server.storage.event_counts import count_all
+from jobsight_server.storage.job_counts import count_all
 from jobsight_server.web.kit.pages import job_url, node_url, user_url
 
 PATHS = ("/", "/waste", "/brought", "/trust", "/users", "/jobs", "/nodes", "/now", "/network")
@@ -71,9 +71,9 @@ def test_rejections_have_titles_and_examples_without_content(client: FlaskClient
     for title in REJECTIONS.values():
         assert f'<th scope="row">{title}</th>' in page
     assert '<td class="num">kept by its agent</td>' in page
-    assert "jobsight quarantine retry" not in page  # there is nothing to take in again
+    assert "restart it" not in page  # there is nothing to take in again
     make.execute(sqlite_engine, insert(schema.quarantine).values(example | {"bytes": 3, "body": b"abc"}))
-    assert "jobsight quarantine retry" in client.get("/nodes").text
+    assert "restart it" in client.get("/nodes").text
 
 
 @pytest.mark.parametrize(("missed", "marked"), [(0, False), (9, False), (10, True)])

@@ -92,7 +92,6 @@ def statements(served: Any, serve: Any, database_url: str) -> Iterator[dict[str,
             asked = address(rule, "ada", "77.server", query)
             assert people.get(asked).status_code != 500, asked
     yield found
-    app.extensions["jobsight"].answers.close()
     for engine in engines:
         engine.dispose()
 

@@ -23,7 +23,7 @@ from werkzeug.serving import make_server
 from jobsight_predictor.reliability.sessions import SessionSettings
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.forecasts.rounds import rebuild
-from jobsight_server.storage.samples import read_samples
+from jobsight_server.storage.readings.samples import read_samples
 from jobsight_server.systems.ranking.periodic import update_machines
 from jobsight_server.web.kit.routes import COOKIE
 from jobsight_server.web.kit.units import FORMATS

@@ -6,7 +6,6 @@ is refused to users; one that says so is asked here for another user's.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -49,7 +48,7 @@ SECRETS = ("bob", "4242.server", "alert(1)", "31337")
 
 
 @pytest.fixture
-def shared(served: Any, serve: Any) -> Iterator[Any]:
+def shared(served: Any, serve: Any) -> Any:
     """The site with a proxy that names users, and a job of user bob on a node where one of ada's runs."""
     with served.engine.begin() as connection:
         more = {"end": None, "requested_memory_bytes": 31337, "on": {"n1.example.org": 4}}
@@ -58,8 +57,7 @@ def shared(served: Any, serve: Any) -> Iterator[Any]:
             served.tokens[role] = create_token(connection, role, "", NOW, user=user)[1]
     settings = serve(access=Access("X-Remote-User", ("root",), ("hana",)), trusted_proxies="10.0.0.1")
     served.app = served.app_with(settings)
-    yield served
-    served.app.extensions["jobsight"].answers.close()
+    return served
 
 
 def proxied(served: Any, user: str, peer: str = "10.0.0.1") -> FlaskClient:
@@ -182,6 +180,7 @@ def test_staff_reads_everything_and_changes_nothing(shared: Any) -> None:
             assert answer.status_code in {401, 403}, (rule, method)
 
 
+@pytest.mark.systems
 def test_an_administrator_acts_and_not_from_another_site(shared: Any) -> None:
     form = {"name": "gpus", "kind": "x", "count": "1"}
     for client in (linked(shared, "root"), proxied(shared, "root")):

@@ -15,7 +15,7 @@ from jobsight_server.profiler.run import profile_finished
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings.load import load_settings
 from jobsight_server.storage import schema
-from jobsight_server.storage.event_counts import count_all
+from jobsight_server.storage.job_counts import count_all
 
 NOW = 1_700_000_000.0
 GIB = 2**30
@@ -46,6 +46,7 @@ def client(engine: Engine, database_url: str) -> FlaskClient:
     with engine.begin() as connection:
         connection.execute(insert(schema.jobs), rows)
         connection.execute(insert(schema.jobs), running)
+        make.follow(connection)
         used = [(101, 1 * GIB, 0.0), (102, 0.3 * GIB, 0.0), (103, 1.9 * GIB, 0.2 * GIB / HOUR)]
         names = ("run_id", "memory", "growth")
         more = {"until": NOW, "idle_bytes": 0.0}

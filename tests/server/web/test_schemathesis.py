@@ -49,6 +49,7 @@ def test_what_is_not_utf8_is_refused(served: Any, path: str, query: str) -> None
     assert (answer.status_code, "the query is not UTF-8 text" in answer.json["error"]) == (400, True)
 
 
+@pytest.mark.systems
 def test_a_path_that_is_not_utf8_is_refused(served: Any) -> None:
     """Werkzeug's own server mends paths before the application sees them; gunicorn hands on what was sent."""
     raw = {"PATH_INFO": "/api/v1/resources/\xfe"}

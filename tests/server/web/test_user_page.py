@@ -14,7 +14,7 @@ from tests import make
 
 from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage import schema
-from jobsight_server.storage.event_counts import count_all
+from jobsight_server.storage.job_counts import count_all
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
@@ -101,12 +101,13 @@ def test_what_if_is_answered_as_submission_is_and_without_scripts(served: Any) -
     assert (found["like_job"], found["processors"], found["memory_bytes"]) == (None, 4, 32 * 2**30)
     assert found["text"] == advice["text"]
     assert advice["slurm"]["mem_per_cpu"] < 8192
-    per_cpu, minutes = advice["slurm"]["mem_per_cpu"], advice["slurm"]["time_limit"]
+    per_cpu = advice["slurm"]["mem_per_cpu"]
     (lines,) = [entry["text"] for entry in found["ask_lines"] if entry["scheduler"] == "slurm"]
     whole = (4 * (per_cpu - 1), 4 * per_cpu + 1)
     memory, time_limit, note = lines.splitlines()
     assert whole[0] <= int(memory.removeprefix("#SBATCH --mem=").removesuffix("M")) <= whole[1]
-    assert time_limit == f"#SBATCH --time={minutes // 60:02}:{minutes % 60:02}:00"
+    assert time_limit == "#SBATCH --time=04:30:00", "in the line only; scripts keep the request"
+    assert next(each["reserve"] for each in advice["forecasts"] if each["metric"] == "runtime") == 36_000
     assert note == "# in place of any --mem-per-cpu or --mem-per-gpu"
     predicted = get(served.client("scheduler"), "predictions", user="kim", per="job", **asked)["predictions"]
     assert found["forecasts"] == predicted
@@ -153,7 +154,7 @@ def test_figures_of_other_users_are_called_so(served: Any) -> None:
     found = get(client, "user", name="new", **asked)["next_job"]
     memory = next(entry for entry in found["borrowed"] if entry["metric"] == "memory")
     assert (memory["own_jobs"], "user" in memory["level"]) == (0, False)
-    assert (found["ask_lines"], found["text"]) == ([], "No similar job of yours has been measured yet.")
+    assert "This is an estimate from other jobs: none like this one is known." in found["text"]
     new_user = {"cluster": "gamma", "name": "new"}
     page = " ".join(unescape(served.person().get("/user", query_string=new_user | asked).text).split())
     assert "These figures are not based on new's own jobs" in page
@@ -165,11 +166,12 @@ def test_figures_of_other_users_are_called_so(served: Any) -> None:
     assert "no job of this user has finished yet: describe one above" in bare
 
 
-def test_a_model_that_has_learned_nothing_yet_leaves_the_similar_jobs(served: Any) -> None:
+def test_a_model_that_has_learned_nothing_yet_says_so(served: Any) -> None:
     with served.engine.begin() as connection:
         for table in (schema.model_state, schema.series):
             connection.execute(table.delete())
         connection.execute(update(schema.jobs).values(requested_walltime_s=1800.0))  # all ran longer
     page = served.person().get("/user", query_string=KIM)
     assert page.status_code == 200
-    assert "no job with a value has ended on this cluster yet; reserved by similar jobs" in page.text
+    assert "no job with a value has ended on this cluster yet" in page.text
+    assert "No similar job of yours has been measured yet." in page.text

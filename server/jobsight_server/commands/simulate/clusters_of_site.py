@@ -20,15 +20,16 @@ from jobsight_scheduler.coallocation.communication import CommunicatingJobs, Syn
 from jobsight_scheduler.coallocation.compared import WAYS, compared, variation
 from jobsight_scheduler.workload.canonical import canonical, questions_of, scaled_to
 from jobsight_scheduler.workload.swf import Trace
-from jobsight_server.accounting.amounts import percent
 from jobsight_server.command_line.answers import print_account
 from jobsight_server.command_line.tables import table_of
+from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.command_line.trace_argument import open_trace, part_of
 from jobsight_server.commands.simulate.clusters import clusters_with
+from jobsight_server.ground.amounts import percent
+from jobsight_server.ground.errors import UserError
 from jobsight_server.queries.site_machines import site_machines
 from jobsight_server.queries.site_trace import SUBMITTED, ended, site_trace
 from jobsight_server.storage.clusters import Part
-from jobsight_server.storage.errors import UserError
 from jobsight_server.storage.schema import jobs as runs
 from jobsight_server.storage.schema import profiles
 
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         jobs, dropped = _placeable(site, clusters, args.half or HALF_BPS, args.load)
     except ValueError as wrong:
         raise UserError(str(wrong)) from wrong
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    with Progress(console=Terminal(stderr=True), transient=True) as progress:
         task = progress.add_task("placing", total=len(WAYS))
         rows = compared(jobs, clusters, lambda: progress.advance(task))
     account: dict[str, Any] = {

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import argparse
 import re
-from dataclasses import asdict
 from pathlib import Path
 
 from jobsight_scheduler.coallocation.bandwidth_sources import CONSTANT_BPS, SOURCES
 from jobsight_scheduler.coallocation.placement import PLACEMENTS
 from jobsight_scheduler.policies.chosen import POLICIES
-from jobsight_scheduler.policies.multifactor import PriorityWeights
 from jobsight_scheduler.prediction import PREDICTORS
 from jobsight_scheduler.table import SCHEDULE
 from jobsight_scheduler.workload.canonical import LARGEST_MACHINE
 from jobsight_server.command_line.trace_argument import add_part, open_trace
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
 
 CLUSTERS_AT_MOST = 1000
 RATE = re.compile(r"(\d+(?:\.\d*)?|\.\d+)([kMGT]?)", re.ASCII)
@@ -23,15 +21,11 @@ SCALE = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 OWN: tuple[int, ...] = ()
 """``--clusters own``."""
 
-_SYNTHETIC = {"synthetic", "jobs", "workload_seed", "workload_out"}
-_OUTPUT = {"validate", "schedule_out", "jobs_out", "plot"}
+_OUTPUT = {"schedule_out", "jobs_out", "plot"}
 _SPREADING = {"placement", "bandwidth", "constant", "seed"}
 OPTIONS_OF = {
-    "one machine": {
-        *("load", "processors", "policy", "priority", "predictor", "against"),
-        *(_SYNTHETIC | _OUTPUT),
-    },
-    "--clusters": {"load", "clusters", "uplink", "half", *(_SPREADING | _SYNTHETIC | _OUTPUT)},
+    "one machine": {"load", "processors", "policy", "predictor", *_OUTPUT},
+    "--clusters": {"load", "clusters", "uplink", "half", *_SPREADING, *_OUTPUT},
     "--clusters on a database": {"load", "clusters", "uplink", "half"},
     "--memory": {"memory", "classes", "processors", "plot"},
 }
@@ -47,9 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "trace",
         metavar="TRACE",
-        nargs="?",
         help="jobs in Standard Workload Format (plain or .gz), or a Jobsight database (file or URL), whose finished "
-        "jobs are taken; omit with --synthetic",
+        "jobs are taken",
     )
     add_part(parser)
     parser.add_argument(
@@ -59,7 +52,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="scale the times between submissions to this offered load, such as 0.8",
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
-    _add_synthetic(parser.add_argument_group("generated jobs"))
     _add_machine(parser.add_argument_group("one machine"))
     _add_clusters(parser.add_argument_group("several clusters"))
     _add_memory(parser.add_argument_group("nodes that differ in memory"))
@@ -67,12 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from jobsight_server.commands.simulate import clusters, clusters_of_site, machine, site
+    from jobsight_server.commands.simulate import clusters, clusters_of_site, machine, site_report
 
     given = _given(args)
-    is_database = args.trace is not None and not args.synthetic and _is_database(args.trace)
+    is_database = _is_database(args.trace)
     if args.memory or (is_database and given <= OPTIONS_OF["--memory"] | EVERYWHERE):
-        simulation, begin = "--memory", site.run
+        simulation, begin = "--memory", site_report.run
     elif args.clusters is not None:
         simulation, begin = "--clusters", clusters_of_site.run if is_database else clusters.run
     else:
@@ -96,19 +88,7 @@ def _given(args: argparse.Namespace) -> set[str]:
     """Return the options that are not at their defaults."""
     parser = argparse.ArgumentParser()
     add_arguments(parser)
-    return {name for name, default in vars(parser.parse_args([])).items() if getattr(args, name) != default}
-
-
-def _add_synthetic(group: argparse._ArgumentGroup) -> None:
-    model = "generate jobs for the machine with the model of Lublin and Feitelson (2003)"
-    group.add_argument("--synthetic", choices=("lublin",), help=model)
-    group.add_argument("--jobs", type=int, default=5000, metavar="COUNT", help="number of jobs (default: 5000)")
-    group.add_argument(
-        "--workload-seed", type=int, default=0, metavar="NUMBER", help="seed of the generated jobs (default: 0)"
-    )
-    group.add_argument(
-        "--workload-out", type=Path, metavar="FILE.swf", help="write the generated jobs to this file, .swf or .swf.gz"
-    )
+    return {name for name, default in vars(parser.parse_args([args.trace])).items() if getattr(args, name) != default}
 
 
 def _add_machine(group: argparse._ArgumentGroup) -> None:
@@ -120,12 +100,9 @@ def _add_machine(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--policy",
+        choices=tuple(POLICIES),
         metavar="NAME",
-        help=f"scheduling policy: {', '.join(POLICIES)}, an installed one, or module:Class of your own (default: easy)",
-    )
-    weights = " ".join(f"{name.replace('_', '-')}={value:g}" for name, value in asdict(PriorityWeights()).items())
-    group.add_argument(
-        "--priority", nargs="+", metavar="WEIGHT=NUMBER", help=f"weights of multifactor (default: {weights})"
+        help=f"scheduling policy: {', '.join(POLICIES)} (default: easy)",
     )
     predicting = " and ".join(
         f"{name} (by default {entry.default_predictor})" if entry.default_predictor else name
@@ -138,9 +115,6 @@ def _add_machine(group: argparse._ArgumentGroup) -> None:
         metavar="NAME",
         help=f"run-time predictor for {predicting}: {', '.join(PREDICTORS)}; last-two is the mean of the user's last "
         "two jobs",
-    )
-    group.add_argument(
-        "--against", nargs="+", default=(), metavar="POLICY", help="compare with these policies, job by job"
     )
 
 
@@ -210,11 +184,6 @@ def _add_memory(group: argparse._ArgumentGroup) -> None:
 
 
 def _add_output(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--validate",
-        action="store_true",
-        help="check the schedule against the rules of its policy; of clusters, also links and each job's work",
-    )
     group.add_argument("--schedule-out", type=Path, metavar="FILE.csv", help=f"write the columns {', '.join(SCHEDULE)}")
     group.add_argument("--jobs-out", type=Path, metavar="FILE.csv", help="write a table of all jobs to this file")
     group.add_argument(

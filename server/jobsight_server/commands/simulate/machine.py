@@ -6,29 +6,31 @@ import argparse
 import time
 from typing import Any
 
-from jobsight_scheduler.figures import differences, schedule_figures
-from jobsight_scheduler.policies.base import PolicyError, QueueTooLongError
-from jobsight_scheduler.policies.chosen import ChosenPolicy
+from jobsight_scheduler.figures import schedule_figures
+from jobsight_scheduler.policies.base import QueueTooLongError
+from jobsight_scheduler.policies.chosen import ChosenPolicy, choose_policy
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.table import JobTable, table_of
-from jobsight_scheduler.validator import BrokenRule, validate
 from jobsight_scheduler.workload.canonical import questions_of
-from jobsight_server.commands.simulate.policies import chosen_policies
 from jobsight_server.commands.simulate.report import carry_out, check_outputs, draw_to, give_out, of_groups
 from jobsight_server.commands.simulate.site import BEFORE, machine_account
 from jobsight_server.commands.simulate.workload import MachineWorkload, counted, read_workload
-from jobsight_server.storage.errors import UserError
+from jobsight_server.ground.errors import UserError
 
 
 def run(args: argparse.Namespace) -> int:
     check_outputs(args)
-    chosen, *rivals = chosen_policies(args)
+    try:
+        chosen = choose_policy(args.policy, args.predictor)
+    except ValueError as error:
+        raise UserError(f"--policy {error}") from error
     given = read_workload(args, args.processors)
     table, spent = _simulated(given, chosen)
     counts = given.workload.row >= given.early
     account: dict[str, Any] = {
         "trace": given.name,
-        **chosen.settings,
+        "policy": chosen.name,
+        "predictor": chosen.predictor,
         "processors": given.capacity,
         **counted(given.trace, given.workload),
         **schedule_figures(table, given.capacity, counts),
@@ -37,32 +39,18 @@ def run(args: argparse.Namespace) -> int:
     if given.machines:
         account["machines"] = [machine_account(machine) for machine in given.machines]
         account["assumed"] = {BEFORE: given.early} if given.early else {}
-    findings: list[BrokenRule] = []
-    if args.validate:
-        findings = validate(table, given.capacity, chosen.rules)
-        account["broken_rules"] = len(findings)
-    if rivals:
-        others = {rival.name: _simulated(given, rival)[0] for rival in rivals}
-        account["against"] = {
-            policy: schedule_figures(other, given.capacity, counts)
-            | differences(table.only(counts), other.only(counts))
-            for policy, other in others.items()
-        }
-    title = f"{given.name}: {args.policy} on {given.capacity} processors"
-    draw_to(args, table, given.capacity, title)
-    return give_out(args, account, table, findings)
+    draw_to(args, table, given.capacity, f"{given.name}: {args.policy} on {given.capacity} processors")
+    give_out(args, account, table)
+    return 0
 
 
 def _simulated(given: MachineWorkload, policy: ChosenPolicy) -> tuple[JobTable, float]:
     """Return the schedule and the CPU seconds used."""
     began = time.process_time()
     try:
-        questions = questions_of(given.trace, given.workload.row) if policy.asks else ()
+        questions = questions_of(given.trace, given.workload.row) if policy.predictor is not None else ()
         simulation = Simulation(given.workload, given.capacity, policy.make, questions)
         spent = time.process_time() - began + carry_out(simulation, policy.name, len(given.workload))
     except QueueTooLongError as error:
         raise UserError(f"{given.name}: {error}") from error
-    except PolicyError as error:
-        why = str(error)
-        raise UserError(f"--policy {why if why.startswith(policy.name) else f'{policy.name}: {why}'}") from error
     return table_of(given.workload, simulation.start_s, given.trace.users), spent

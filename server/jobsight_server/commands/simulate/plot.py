@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from jobsight_scheduler.figures import SIZES
 from jobsight_scheduler.table import JobTable
 from jobsight_server.command_line.plot_style import ACTUAL, BEST, INK, OTHERS, OURS, SERIES, drawing
-from jobsight_server.commands.simulate.site_report import unit_of
 
 BINS = 300
 GANTT_JOBS = 150
@@ -53,10 +52,12 @@ def draw_links(lasted_s: Floats, asked: Floats, end_s: float, title: str, file: 
         axes.set(xlabel="days", ylabel="asked of uplinks / carried at most", ylim=(0, None))
 
 
-def draw_waits(rules: Mapping[str, Mapping[str, Any]], weekly: Mapping[str, Floats], directory: Path) -> None:
-    """Write waiting.svg: the mean wait under each rule with its interval, and by week."""
+def draw_waits(
+    rules: Mapping[str, Mapping[str, Any]], weekly: Mapping[str, Floats], unit: str, scale: float, directory: Path
+) -> None:
+    """Write waiting.svg: the mean wait under each rule with its interval, and by week; in a ``unit`` of ``scale``
+    seconds."""
     directory.mkdir(parents=True, exist_ok=True)
-    unit, scale = unit_of(rules)
     colours = dict(zip(rules, (ACTUAL, OTHERS, *SERIES.values(), OURS), strict=False))
     with drawing(directory / "waiting.svg", "Mean wait", columns=2) as (bars, lines):
         for place, (name, row) in enumerate(rules.items()):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -20,11 +19,12 @@ from jobsight_scheduler.coallocation.cosimulation import CoSimulation
 from jobsight_scheduler.figures import by_size, by_user
 from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.table import SCHEDULE, JobTable, write_table
-from jobsight_scheduler.validator import BrokenRule
-from jobsight_server.accounting.amounts import percent
 from jobsight_server.command_line.answers import print_account
 from jobsight_server.command_line.tables import table_of
-from jobsight_server.storage.errors import UserError
+from jobsight_server.command_line.terminal import Terminal
+from jobsight_server.ground.amounts import percent
+from jobsight_server.ground.errors import UserError
+from jobsight_server.storage.named_files import check_output, whole_file
 
 EVENTS_AT_ONCE = 2_000
 """Events of a simulation between two updates of its progress."""
@@ -33,7 +33,7 @@ EVENTS_AT_ONCE = 2_000
 def carry_out(simulation: Simulation | CoSimulation, name: str, jobs: int) -> float:
     """Run the simulation of ``jobs`` jobs to its end; return the CPU seconds used, progress excluded."""
     spent, done = 0.0, False
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    with Progress(console=Terminal(stderr=True), transient=True) as progress:
         task = progress.add_task(name, total=jobs)
         while not done:
             began = time.process_time()
@@ -51,8 +51,8 @@ def check_outputs(args: argparse.Namespace) -> None:
     """
     for flag in ("schedule_out", "jobs_out"):
         file = getattr(args, flag)
-        if file is not None and not file.parent.is_dir():
-            raise UserError(f"--{flag.replace('_', '-')} {file}: there is no directory {file.parent}; create it first")
+        if file is not None:
+            check_output(file, f"--{flag.replace('_', '-')}")
     if args.plot is not None and args.plot.exists() and not args.plot.is_dir():
         raise UserError(f"--plot {args.plot} is a file; name a directory")
 
@@ -78,34 +78,22 @@ def draw_to(args: argparse.Namespace, table: JobTable, capacity: int, title: str
     return True
 
 
-def give_out(
-    args: argparse.Namespace,
-    account: Mapping[str, Any],
-    table: JobTable,
-    findings: Sequence[BrokenRule],
-    more: Iterable[str] = (),
-) -> int:
-    """Write ``--schedule-out`` and ``--jobs-out``, and print the account, with ``more`` lines; return the exit status.
+def give_out(args: argparse.Namespace, account: Mapping[str, Any], table: JobTable, more: Iterable[str] = ()) -> None:
+    """Write ``--schedule-out`` and ``--jobs-out``, and print the account, with ``more`` lines.
 
     Raises:
         UserError: a file cannot be written.
     """
-    try:
-        if args.schedule_out is not None:
-            write_table(table, args.schedule_out, SCHEDULE)
-        if args.jobs_out is not None:
-            write_table(table, args.jobs_out)
-    except OSError as error:
-        raise UserError(f"{error.filename}: cannot be written: {error.strerror or error}") from error
+    for file, columns in ((args.schedule_out, SCHEDULE), (args.jobs_out, None)):
+        if file is not None:
+            with whole_file(file) as place:
+                write_table(table, place, columns)
     print_account(args, account, show)
     for line in () if args.json else more:
         print(line)
-    show_findings(findings)
-    return 1 if findings else 0
 
 
 SHOWN_USERS = 10
-SHOWN_FINDINGS = 10
 
 
 def assumed_sizes(machines: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -120,7 +108,7 @@ def assumed_sizes(machines: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def show(account: Mapping[str, Any], console: Console) -> None:
-    """Show the figures of one simulation, by size and by user, and compared with other policies."""
+    """Show the figures of one simulation, by size and by user."""
     predictor = f" with run times by {account['predictor']}" if account["predictor"] else ""
     console.print(
         Text(f"{account['trace']}: {account['policy']}{predictor} on {account['processors']:,} processors", "bold")
@@ -147,26 +135,11 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     )
     rate = account["jobs_per_cpu_s"]
     console.print(f"Simulated in {account['cpu_s']:.2f} s of CPU{'' if rate is None else f', {rate:,.0f} jobs/s'}.")
-    if "broken_rules" in account:
-        count = account["broken_rules"]
-        console.print("Validated: no rule broken." if not count else f"Validated: {count:,} rules broken.")
     users = list(account["by_user"].items())
     console.print(_groups("processors", account["by_size"]))
     console.print(_groups("user", dict(users[:SHOWN_USERS])))
     if len(users) > SHOWN_USERS:
         console.print(f"The {SHOWN_USERS} users with most jobs, of {len(users):,}; --json has all.")
-    if "against" in account:
-        console.print(_against(account, "wait_s", "wait, s", 0))
-        console.print(_against(account, "bounded_slowdown", "slowdown", 1))
-        console.print("Differences are paired, job by job: the other policy's minus that of the first.")
-
-
-def show_findings(findings: Sequence[BrokenRule]) -> None:
-    """Print the first broken rules."""
-    for finding in findings[:SHOWN_FINDINGS]:
-        print(f"jobsight simulate: {finding.rule}: {finding}", file=sys.stderr)
-    if len(findings) > SHOWN_FINDINGS:
-        print(f"jobsight simulate: and {len(findings) - SHOWN_FINDINGS} more", file=sys.stderr)
 
 
 def _groups(name: str, groups: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -175,22 +148,4 @@ def _groups(name: str, groups: Mapping[str, Mapping[str, Any]]) -> Table:
         waits = (f"{of[measure]:,.0f}" for measure in ("jobs", "mean_wait_s", "max_wait_s"))
         slowdowns = (f"{of[measure]:,.1f}" for measure in ("mean_bounded_slowdown", "median_bounded_slowdown"))
         table.add_row(Text(group), *waits, *slowdowns)
-    return table
-
-
-def _against(account: Mapping[str, Any], measure: str, name: str, digits: int) -> Table:
-    table = Table(box=SIMPLE, padding=(0, 1))
-    table.add_column("policy", overflow="fold")  # a long name takes several lines
-    for column in (name, "difference", "95 % confidence", "utilisation"):
-        # If numbers are long, the interval takes two lines.
-        table.add_column(column, justify="right", no_wrap=column != "95 % confidence")
-    for policy, figures in ((account["policy"], account), *account["against"].items()):
-        mean, low, high = figures.get(f"difference_{measure}", (None, None, None))
-        table.add_row(
-            policy,
-            f"{figures[f'mean_{measure}']:,.{digits}f}",
-            "" if mean is None else f"{mean:+,.{digits}f}",
-            "" if mean is None else f"{low:+,.{digits}f} to {high:+,.{digits}f}",
-            percent(figures["useful_utilisation"], 1),
-        )
     return table

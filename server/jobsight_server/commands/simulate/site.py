@@ -1,4 +1,4 @@
-"""``jobsight simulate DATABASE``: how long a site's jobs waited, and would have with Jobsight's forecasts."""
+"""How long a site's jobs waited, and would have with Jobsight's forecasts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from rich.console import Console
 from rich.progress import Progress
 from sqlalchemy import Connection
 
@@ -25,22 +23,18 @@ from jobsight_scheduler.prediction import LastTwo, Stated
 from jobsight_scheduler.simulator.shared_nodes import UNLIMITED, SharedSimulation
 from jobsight_scheduler.table import table_of
 from jobsight_scheduler.workload.canonical import LARGEST_MACHINE, Workload
-from jobsight_scheduler.workload.swf import read_swf
-from jobsight_server.command_line.answers import print_account
-from jobsight_server.command_line.trace_argument import open_trace, part_of
-from jobsight_server.commands.simulate.report import EVENTS_AT_ONCE, check_outputs
+from jobsight_server.command_line.terminal import Terminal
+from jobsight_server.commands.simulate.report import EVENTS_AT_ONCE
+from jobsight_server.ground.errors import UserError
 from jobsight_server.queries.site_machines import (
     Machine,
     MachineJob,
     counted_nodes,
     newest_end,
     nodes_of_classes,
-    site_machines,
-    trace_machine,
 )
 from jobsight_server.queries.site_trace import assumed_size
 from jobsight_server.storage.clusters import Part
-from jobsight_server.storage.errors import UserError
 
 DAY_S, WEEK_S = 86_400.0, 604_800.0
 DAYS = 90
@@ -188,29 +182,6 @@ def last_two(jobs: Sequence[MachineJob]) -> list[tuple[float, ...]]:
     return found
 
 
-def run(args: argparse.Namespace) -> int:
-    check_outputs(args)
-    part = part_of(args)
-    with open_trace(args.trace, part) as connection:
-        if connection is None:
-            machine = trace_machine(read_swf(Path(args.trace)), Path(args.trace).name)
-            name, since = machine.name, max(job.end for job in machine.jobs) - DAYS * DAY_S
-            machines = stated([replace(machine, jobs=[job for job in machine.jobs if job.end >= since])], args)
-        else:
-            name, part = f"finished jobs of {part.cluster or 'all clusters'}", recent(connection, part)
-            machines, since = stated(site_machines(connection, part), args), part.since or 0.0
-    account, waits = simulated(machines, since)
-    account = {"trace": name, **account}
-    if args.plot is not None:
-        from jobsight_server.commands.simulate.plot import draw_waits
-
-        draw_waits(account["rules"], waits, args.plot)
-    from jobsight_server.commands.simulate.site_report import show
-
-    print_account(args, account, show)
-    return 0
-
-
 def recent(connection: Connection, part: Part) -> Part:
     """Return this part of a database; without a beginning, its last ``DAYS``."""
     return part if part.since is not None else part._replace(since=newest_end(connection, part) - DAYS * DAY_S)
@@ -271,7 +242,7 @@ def simulated(machines: Sequence[Machine], since: float) -> tuple[dict[str, Any]
     is_limited = any((machine.nodes.memory_bytes < UNLIMITED).any() for machine in machines)
     rules = {name: sources for name, sources in RULES.items() if is_limited or sources[1] == "request"}
     found: dict[str, list[Outcome]] = defaultdict(list)
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    with Progress(console=Terminal(stderr=True), transient=True) as progress:
         task = progress.add_task("replaying", total=sum(len(replay.jobs) for replay in replays) * len(rules))
         more = partial(progress.advance, task)
         for replay in replays:

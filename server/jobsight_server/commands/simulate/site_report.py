@@ -1,19 +1,39 @@
-"""The page of text of ``jobsight simulate DATABASE``: what to do, then the figures."""
+"""``jobsight simulate DATABASE``: a page of text that says what to do, then has the figures."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from jobsight_server.accounting.amounts import percent, size_text
+from jobsight_scheduler.workload.swf import read_swf
+from jobsight_server.command_line.answers import print_account
 from jobsight_server.command_line.tables import table_of
-from jobsight_server.commands.simulate.report import assumed_sizes
-from jobsight_server.commands.simulate.site import ALIKE, DAY_S, LEAST_WEEKS, OURS, RECORD, REPLAY, SIMPLEST, WITHIN
+from jobsight_server.command_line.trace_argument import open_trace, part_of
+from jobsight_server.commands.simulate.report import assumed_sizes, check_outputs
+from jobsight_server.commands.simulate.site import (
+    ALIKE,
+    DAY_S,
+    DAYS,
+    LEAST_WEEKS,
+    OURS,
+    RECORD,
+    REPLAY,
+    SIMPLEST,
+    WITHIN,
+    recent,
+    simulated,
+    stated,
+)
+from jobsight_server.ground.amounts import percent, size_text
+from jobsight_server.queries.site_machines import site_machines, trace_machine
 
 YEAR_S = 365 * DAY_S
 UNITS = {"hours": 3_600.0, "minutes": 60.0, "seconds": 1.0}
@@ -29,6 +49,27 @@ NOTE = (
     "too little memory, and ran again with more. A replay explains the record if mean waits differ by a factor of "
     f"{WITHIN:g} at most, and waits have a rank correlation of {ALIKE:g} at least."
 )
+
+
+def run(args: argparse.Namespace) -> int:
+    check_outputs(args)
+    part = part_of(args)
+    with open_trace(args.trace, part) as connection:
+        if connection is None:
+            machine = trace_machine(read_swf(Path(args.trace)), Path(args.trace).name)
+            name, since = machine.name, max(job.end for job in machine.jobs) - DAYS * DAY_S
+            machines = stated([replace(machine, jobs=[job for job in machine.jobs if job.end >= since])], args)
+        else:
+            name, part = f"finished jobs of {part.cluster or 'all clusters'}", recent(connection, part)
+            machines, since = stated(site_machines(connection, part), args), part.since or 0.0
+    account, waits = simulated(machines, since)
+    account = {"trace": name, **account}
+    if args.plot is not None:
+        from jobsight_server.commands.simulate.plot import draw_waits
+
+        draw_waits(account["rules"], waits, *unit_of(account["rules"]), args.plot)
+    print_account(args, account, show)
+    return 0
 
 
 def show(account: Mapping[str, Any], console: Console) -> None:

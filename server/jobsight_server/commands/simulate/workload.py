@@ -1,4 +1,4 @@
-"""The jobs to simulate: of a trace, of a database, or generated; in canonical form for a machine of a given size."""
+"""The jobs to simulate, of a trace or of a database; in canonical form for a machine of a given size."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from jobsight_scheduler.workload.canonical import Workload, canonical, scaled_to
-from jobsight_scheduler.workload.lublin import lublin
-from jobsight_scheduler.workload.swf import Trace, read_swf, write_swf
+from jobsight_scheduler.workload.swf import Trace, read_swf
 from jobsight_server.command_line.trace_argument import cluster_of, open_trace, part_of
 from jobsight_server.commands.simulate.site import NONE_COUNTED, at_beginning, counted_since, recent, stated
+from jobsight_server.ground.errors import UserError
 from jobsight_server.queries.site_machines import Machine, site_machines
 from jobsight_server.queries.site_trace import site_trace
-from jobsight_server.storage.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +43,15 @@ def read_workload(args: argparse.Namespace, processors: int | None) -> MachineWo
     """
     machines: Sequence[Machine] = ()
     early = 0
-    if args.trace is None:
-        trace, name = _generated(args, processors), f"synthetic-{args.synthetic}"
-    elif args.synthetic or args.workload_out:
-        raise UserError(f"{args.trace}: a trace was given; leave it out, or leave out --synthetic and --workload-out")
-    else:
-        part = part_of(args)
-        with open_trace(args.trace, part) as connection:
-            if connection is None:
-                trace, name = read_swf(Path(args.trace)), Path(args.trace).name
-            else:
-                part = recent(connection, part._replace(cluster=cluster_of(connection, part)))
-                machines, name = stated(site_machines(connection, part), args), f"finished jobs of {part.cluster}"
-                trace, early = _of_machines(site_trace(connection, part), machines, part.since or 0.0)
-                processors = sum(int(machine.nodes.processors.sum()) for machine in machines)
+    part = part_of(args)
+    with open_trace(args.trace, part) as connection:
+        if connection is None:
+            trace, name = read_swf(Path(args.trace)), Path(args.trace).name
+        else:
+            part = recent(connection, part._replace(cluster=cluster_of(connection, part)))
+            machines, name = stated(site_machines(connection, part), args), f"finished jobs of {part.cluster}"
+            trace, early = _of_machines(site_trace(connection, part), machines, part.since or 0.0)
+            processors = sum(int(machine.nodes.processors.sum()) for machine in machines)
     capacity = trace.max_processors if processors is None else processors
     if capacity is None:
         raise UserError(f"{name} has no MaxProcs in its header: give --processors")
@@ -87,24 +81,6 @@ def _of_machines(trace: Trace, machines: Sequence[Machine], since: float) -> tup
         np.array([job.start for job in begun]) - submitted,
     )
     return replace(trace, columns=columns), int((submitted < since).sum())
-
-
-def _generated(args: argparse.Namespace, processors: int | None) -> Trace:
-    """Generate the jobs of ``--synthetic``; write them to ``--workload-out`` too."""
-    if args.synthetic is None:
-        raise UserError("give a trace of the Standard Workload Format, a database, or --synthetic lublin")
-    if processors is None:
-        raise UserError("--synthetic generates jobs for a machine: give its --processors, such as 128")
-    try:
-        trace = lublin(args.jobs, processors, args.workload_seed)
-    except ValueError as error:
-        raise UserError(f"--synthetic {args.synthetic}: {error}") from error
-    if args.workload_out is not None:
-        try:
-            write_swf(trace, args.workload_out)
-        except OSError as error:
-            raise UserError(f"--workload-out {args.workload_out}: {error.strerror or error}") from error
-    return trace
 
 
 def counted(trace: Trace, workload: Workload) -> dict[str, Any]:

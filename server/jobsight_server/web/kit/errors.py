@@ -12,10 +12,11 @@ from werkzeug.exceptions import HTTPException, NotFound, default_exceptions
 from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.auth.tokens import AuthError
-from jobsight_server.storage.errors import RefusedError
-from jobsight_server.storage.outage import driver_outage, outage
+from jobsight_server.ground.errors import RefusedError
+from jobsight_server.ground.outage import driver_outage, outage
+from jobsight_server.ingest import SAMPLES
 from jobsight_server.web.kit.pages import error_page
-from jobsight_server.web.kit.routes import error_reply, is_api
+from jobsight_server.web.kit.routes import context, error_reply, is_api
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,10 @@ def _on_http_error(error: HTTPException) -> AnyResponse:
 
 def _message(error: HTTPException) -> str:
     if isinstance(error, NotFound) and error.description == NotFound.description:  # no route matched
+        if request.path == SAMPLES:
+            writer = context().settings.ingest_listen
+            address = f"to http://{writer}" if writer else "to that of the server with the writer"
+            return f"agents send to the writer: set `server` in agent.toml {address}, or to the proxy before it"
         return f"{request.path[:_SHOWN]!r} is not an address of this API; GET /api/v1/openapi.json lists them"
     return error.description or error.name
 

@@ -16,11 +16,12 @@ from werkzeug.exceptions import BadRequest, NotFound, RequestEntityTooLarge, Uns
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
-from jobsight_server.accounting.amounts import MEMORY_PATTERN, TIME_PATTERN, memory_bytes, time_s, utc_span
 from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.forecasts.request import PER, UnknownProcessorsError, job_question
+from jobsight_server.ground.amounts import MEMORY_PATTERN, TIME_PATTERN, memory_bytes, time_s, utc_span
+from jobsight_server.ground.facts import FACT_NAME, FACTS_AT_MOST
 from jobsight_server.storage.clusters import listed
-from jobsight_server.storage.facts import FACT_NAME, FACTS_AT_MOST
+from jobsight_server.storage.fields_once import check_fields_once
 from jobsight_server.web.kit.parameters import NAME, Parameter
 from jobsight_server.web.kit.routes import context
 
@@ -188,9 +189,11 @@ def parsed_body(kind: type[Body], shape: str, limit: int = SMALL_BODY_BYTES) -> 
     if len(body) > limit:
         raise RequestEntityTooLarge(f"the body has more than {limit} bytes; split it into several requests")
     try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        found = msgspec.json.decode(body, type=kind)
+        check_fields_once(body)
+    except (ValueError, RecursionError) as error:
         raise BadRequest(f"{error or 'nested too deep'}; send {shape}") from error
+    return found
 
 
 def one_cluster(found: list[str], noun: str) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from werkzeug.exceptions import BadRequest
 
-from jobsight_server.forecasts.record import PAGE_SIZE, Asked, no_cursor
+from jobsight_server.ground.answers import PAGE_SIZE, Asked, no_cursor
 from jobsight_server.web.kit.inputs import (
     ORDERS,
     choice_argument,

@@ -11,7 +11,8 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.auth.sessions import create_session, end_session, redeem_login
 from jobsight_server.auth.tokens import AuthError
-from jobsight_server.web.kit.routes import COOKIE, READING, Own, context, require_own, viewer
+from jobsight_server.front.wsgi import READING
+from jobsight_server.web.kit.routes import COOKIE, Own, context, require_own, viewer
 
 HOME = "/"
 

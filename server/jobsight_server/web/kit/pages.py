@@ -12,7 +12,7 @@ from sqlalchemy import Connection, exists, select
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response
 
-from jobsight_server.forecasts.record import Record
+from jobsight_server.ground.answers import Record
 from jobsight_server.storage.schema import nodes
 from jobsight_server.web.kit.listing import Listing
 from jobsight_server.web.kit.routes import COOKIE, Route, context, known_viewer

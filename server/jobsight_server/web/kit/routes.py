@@ -30,8 +30,10 @@ from jobsight_server.auth.client_address import TrustedProxies
 from jobsight_server.auth.munge import MungeUsers
 from jobsight_server.auth.sessions import LoginFailures, session_owner
 from jobsight_server.auth.tokens import AuthError, TokenCache
+from jobsight_server.decision.lately import Lately
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.record import Record
+from jobsight_server.front.wsgi import READING
+from jobsight_server.ground.answers import Record
 from jobsight_server.queries.job_named import owners
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.clusters import KnownClusters
@@ -55,6 +57,7 @@ class AppContext:
     failures: LoginFailures
     proxies: TrustedProxies
     munge: MungeUsers
+    lately: Lately
 
 
 def context() -> AppContext:
@@ -132,7 +135,6 @@ Own = Literal["anyone", "user", "name", "job"]
 ``name`` a job of theirs. ``anyone``: the answer has no data of users."""
 
 _PEOPLE: Mapping[str, PersonRole] = {"user": "user", "staff": "staff", "admin": "admin"}
-READING = frozenset({"GET", "HEAD"})
 _NAME_AT_MOST = 255
 
 
@@ -353,6 +355,9 @@ def register(app: Flask, routes: Iterable[Route]) -> None:
     """Serve ``routes``, each after the check of its roles and parameters."""
     app.url_map.converters |= {"name": NameConverter, "id": IdConverter}
     for route in routes:
+        if route.body is not None:
+            # Here, before any thread: two that meet a type first at the same time crash msgspec.
+            msgspec.json.Decoder(route.body)
         app.add_url_rule(route.rule, route.endpoint, _guarded(route), methods=[route.method], merge_slashes=False)
 
 

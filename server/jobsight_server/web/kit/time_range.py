@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from werkzeug.exceptions import BadRequest
 
-from jobsight_server.storage.event_counts import DAY_S, day_of
+from jobsight_server.ground.amounts import DAY_S, day_of
 from jobsight_server.web.kit.inputs import choice_argument, given, time_argument
 from jobsight_server.web.kit.parameters import TIME, Parameter, choice_of
 

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.groups import level_fields
-from jobsight_server.accounting.amounts import (
+from jobsight_server.forecasts import Prediction
+from jobsight_server.ground.amounts import (
     clock_text,
     fixed,
     memory_text,
@@ -22,7 +23,6 @@ from jobsight_server.accounting.amounts import (
     three_digits,
     time_text,
 )
-from jobsight_server.forecasts import Prediction
 from jobsight_server.queries.rejected import REJECTIONS
 
 DASH = "–"
@@ -235,6 +235,23 @@ def resource_value(value: float | None, resource: str) -> str:
     return DASH if value is None else write(value) if write else metric_value(value, resource)
 
 
+def bound_value(value: float | None, of: str) -> str:
+    """Return a lower bound of a metric or resource of a whole job: rounded down, as the truth may be no higher.
+
+    >>> [bound_value(value, of) for value, of in ((68.9, "runtime"), (2.996 * 2**30, "memory"), (3.99, "processors"))]
+    ['1 min 8 s', '2.99 GiB', '3.9']
+    """
+    if value is None:
+        return DASH
+    if of == "runtime":
+        return duration(float(int(value)))
+    if of in ("memory", "gpu_memory"):
+        return size_text(value, ROUND_FLOOR)
+    if of == "bandwidth":
+        return scaled(value, 1000.0, _DECIMAL, "bit/s", ROUND_FLOOR)
+    return brief(float(fixed(value, 1 if value >= 0.995 else 2, ROUND_FLOOR)))
+
+
 _ALIKE = {
     "processors": "number of processors",
     "requested_memory_bytes": "requested memory",
@@ -260,6 +277,7 @@ FILTERS = {
     "as_many": many,
     "as_metric": metric_value,
     "as_resource": resource_value,
+    "as_bound": bound_value,
     "as_level": level,
     "as_clock": clock_text,
     "as_plain": plain,
