@@ -1,4 +1,4 @@
-"""Checks the documents against the project: links, citations, commands and flags.
+"""Checks the documents against the project: links, citations, modules, layers, commands and flags.
 
 python docs/check.py
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Set
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -15,8 +17,11 @@ LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)|<img[^>]+src=\"([^\"]+)\"")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 CITATION = re.compile(r"docs/use/definitions\.md, ([^)]*)\)")
 WINGS = ("agent", "predictor", "scheduler", "server", "papers")
+FOLDERS = (*WINGS, "benchmarks", "deploy", "docs", "examples", "tests")
 COMMAND = re.compile(r"\b(jobsight|jobsight-agent) ([a-z-]+)((?: [^\n`|]*)?)")
 FLAG = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+MODULE = re.compile(r"[\w./-]*\w\.py\b")
+PLACEHOLDER = re.compile(r"\b(NAME|NOUN)\.py$")
 PROGRAMS = {"jobsight": "jobsight_server.cli", "jobsight-agent": "jobsight_agent.cli"}
 
 
@@ -27,7 +32,7 @@ def documents() -> list[Path]:
         *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("deploy/*.md"),
         *ROOT.glob("papers/*/*/README.md"),
-        *ROOT.glob("benchmarks/*.md"),
+        *ROOT.glob("benchmarks/**/*.md"),
     ]
     return sorted(found)
 
@@ -97,6 +102,36 @@ def wrong_commands(document: Path, known: dict[tuple[str, str], str | None]) -> 
     return faults
 
 
+def missing_modules(document: Path, modules: Set[str]) -> list[str]:
+    """Find modules in ``document`` that are not there; ``modules`` has each by every end of its path."""
+    named = {name.lstrip("./") for name in MODULE.findall(document.read_text())}
+    return [
+        f"{document.relative_to(ROOT)}: there is no {name}"
+        for name in sorted(named - modules)
+        if not PLACEHOLDER.search(name)
+    ]
+
+
+def modules() -> set[str]:
+    """Return every module of the project, by every end of its path."""
+    files = [path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")]
+    return {"/".join(file.parts[at:]) for file in files for at in range(len(file.parts))}
+
+
+def wrong_layers() -> list[str]:
+    """Return whether the layers that the architecture shows are not those of the import contract."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (enforced,) = [
+        contract["layers"] for contract in contracts if contract["name"] == "The server imports downward only"
+    ]
+    document = ROOT / "docs/develop/architecture.md"
+    block = document.read_text().split("```text\n")[2].split("```")[0]
+    shown = [set(re.findall(r"\w+", re.sub(r"[:(].*", "", line))) for line in block.splitlines()]
+    if shown == [set(layer.split(" | ")) for layer in enforced]:
+        return []
+    return [f"{document.relative_to(ROOT)}: the layers are not those of the contract in pyproject.toml"]
+
+
 def outdated_page() -> list[str]:
     """Return whether the page of measurements is outdated."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -107,12 +142,12 @@ def outdated_page() -> list[str]:
 
 def main() -> int:
     """Print every fault; return 0 without any."""
-    faults = wrong_citations() + outdated_page()
+    faults, there = wrong_citations() + wrong_layers() + outdated_page(), modules()
     known: dict[tuple[str, str], str | None] = {}
     for document in documents():
         faults += broken_links(document)
         if document.name != "CHANGELOG.md":  # which names commands of earlier releases, too
-            faults += wrong_commands(document, known)
+            faults += wrong_commands(document, known) + missing_modules(document, there)
     print("\n".join(faults) if faults else f"{len(documents())} documents are true")
     return 1 if faults else 0
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from jobsight_agent.cli import main as agent
-from jobsight_server.cli import COMMANDS, main
+from jobsight_server.cli import all_commands, main
 
 _DEPLOY = Path(__file__).parents[1] / "deploy"
 AGENT_COMMANDS = ("run", "job-start", "job-end", "status", "resend", "replay")
@@ -33,8 +33,8 @@ def manual(name: str, what: str, program: Callable[[list[str]], int], commands: 
 
 def completion() -> str:
     """Return functions for bash: commands first, then options, else files."""
-    cases = "".join(f"    {name}) words='{' '.join(options(name))}' ;;\n" for name in COMMANDS)
-    return _BASH.format(commands=" ".join(COMMANDS), cases=cases)
+    cases = "".join(f"    {name}) words='{' '.join(options(name))}' ;;\n" for name in all_commands())
+    return _BASH.format(commands=" ".join(all_commands()), cases=cases)
 
 
 def options(name: str) -> list[str]:
@@ -82,7 +82,7 @@ def _escaped(text: str) -> str:
 if __name__ == "__main__":
     os.environ["COLUMNS"] = _WIDTH
     for file, text in {
-        "man/jobsight.1": manual("jobsight", "forecasts what a cluster job will need", main, COMMANDS),
+        "man/jobsight.1": manual("jobsight", "forecasts what a cluster job will need", main, all_commands()),
         "man/jobsight-agent.1": manual("jobsight-agent", "measures a node for Jobsight", agent, AGENT_COMMANDS),
         "completions/jobsight": completion(),
     }.items():

@@ -18,8 +18,8 @@ from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.forecasts import AnswerReader, forecast_config
-from jobsight_server.queries.savings import Asking, LeftOut, stored_days
-from jobsight_server.queries.waste import Waste, WasteRequest, waste
+from jobsight_server.savings.savings import Asking, LeftOut, stored_days
+from jobsight_server.savings.waste import Waste, WasteRequest, waste
 from jobsight_server.settings.declared import Settings
 
 Floats = NDArray[np.float64]
@@ -105,7 +105,7 @@ def take_account(engine: Engine) -> Account:
             _score(account, metric, rows)
             _fit(account, metric, rows)
         if (days := stored_days(connection)) is not None:
-            asking = Asking(connection, AnswerReader(engine, forecast_config(Settings())))
+            asking = Asking(connection, AnswerReader(forecast_config(Settings())))
             found = waste(connection, asking, WasteRequest(days.first, days.last, "cluster"))
             if found.memory.jobs:
                 account.memory, account.left_out = found.memory, found.left_out["memory"]

@@ -8,9 +8,9 @@ from rich.table import Table
 
 from account import NAMES, Account
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.accounting.amounts import percent
 from jobsight_server.commands.savings import effect, left_out
-from jobsight_server.queries.waste import Waste
+from jobsight_server.ground.amounts import percent
+from jobsight_server.savings.waste import Waste
 
 
 def show(account: Account, console: Console) -> None:

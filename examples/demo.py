@@ -30,9 +30,9 @@ from account import take_account
 from account_tables import show
 from jobsight_emulator.plan import CHANGED
 from jobsight_predictor.metrics import metrics_of
-from jobsight_server.accounting.amounts import percent
+from jobsight_server.ground.amounts import percent
+from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.errors import UserError
 from ports import USUAL, choose
 from site_run import Site, wait_until
 from truth import Verdict, judge

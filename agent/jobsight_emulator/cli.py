@@ -22,17 +22,18 @@ _SILENT_S = 5 * 3600
 
 
 # Flag, default, metavar, help; the type is that of the default.
-_OPTIONS: tuple[tuple[str, int | float, str, str], ...] = (
-    ("--nodes", 64, "COUNT", "total number of nodes"),
-    ("--clusters", 2, "COUNT", "number of clusters"),
-    ("--weeks", 4.0, "NUMBER", "length of the period"),
-    ("--interval", 60, "SECONDS", "between readings"),
-    ("--seed", 1, "NUMBER", "random seed; the same seed and end give the same site"),
-    ("--live", 0, "SECONDS", "then continue in real time for this long"),
-    ("--unreliable", 0.0, "SHARE", "share of the nodes that reboot every few hours and lose their jobs"),
-    ("--connections", 2, "COUNT", "connections to the server"),
-    ("--batch", 100, "COUNT", "readings per batch"),
+_OPTIONS: tuple[tuple[str, int | float, int | float, str, str], ...] = (
+    ("--nodes", 64, 100_000, "COUNT", "total number of nodes"),
+    ("--clusters", 2, 1000, "COUNT", "number of clusters"),
+    ("--weeks", 4.0, 520, "NUMBER", "length of the period"),
+    ("--interval", 60, 300, "SECONDS", "between readings"),
+    ("--seed", 1, 2**63, "NUMBER", "random seed; the same seed and end give the same site"),
+    ("--live", 0, 520 * 7 * 86_400, "SECONDS", "then continue in real time for this long"),
+    ("--unreliable", 0.0, 1, "SHARE", "share of the nodes that reboot every few hours and lose their jobs"),
+    ("--connections", 2, 1000, "COUNT", "connections to the server"),
+    ("--batch", 100, 5000, "COUNT", "readings per batch"),
 )
+"""Flag, default, most, and help; none is negative."""
 _FILES = (
     ("--token-file", "FILE", True, "token of role agent"),
     ("--accounting-out", "DIR", True, "write accounting files here, in one directory per cluster"),
@@ -49,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of ``replay``."""
     parser.add_argument("--server", required=True, metavar="URL", help="address of the server's sample intake")
     parser.add_argument("--end", type=int, metavar="EPOCH", help="when the period ends (default: the last full minute)")
-    for flag, default, metavar, about in _OPTIONS:
+    for flag, default, _, metavar, about in _OPTIONS:
         about += f" (default: {default:g})"
         parser.add_argument(flag, type=type(default), default=default, metavar=metavar, help=about)
     for flag, metavar, required, about in _FILES:
@@ -72,10 +73,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _emulate(args: argparse.Namespace) -> int:
     end = int(time.time()) // 60 * 60 if args.end is None else args.end
-    if args.live < 0:
-        raise EmulatorError(f"--live {args.live}: give seconds")
-    if not 0 <= args.unreliable <= 1:
-        raise EmulatorError(f"--unreliable {args.unreliable:g}: give a share of the nodes, from 0 to 1")
+    for flag, _, most, *_ in _OPTIONS:
+        if not 0 <= (value := getattr(args, flag[2:])) <= most:
+            raise EmulatorError(f"{flag} {value}: give 0 to {most:g}")
+    for file in (args.progress_out, args.truth_out):
+        if file is not None and file.exists() and not file.is_file():
+            raise EmulatorError(f"{file}: it is not a regular file; name another")
     start = end - int(args.weeks * WEEK_S)
     faults = Faults(unreliable_nodes=args.unreliable, odd_names=False)
     if args.incidents:
