@@ -12,9 +12,9 @@ from sqlalchemy import Engine, insert
 from tests import make
 
 from jobsight_server.ground.event_counts import add_event_counts
-from jobsight_server.savings.totals import count_marked
+from jobsight_server.savings.totals import count_marked, mark_all
 from jobsight_server.storage import schema
-from jobsight_server.storage.job_counts import count_all, mark_all
+from jobsight_server.storage.job_counts import count_all
 
 DAY_S = 86400.0
 FIRST = 1_699_833_600.0  # Monday, 2023-11-13

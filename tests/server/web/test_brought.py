@@ -10,9 +10,8 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert, text, update
 
-from jobsight_server.savings.totals import count_marked
+from jobsight_server.savings.totals import count_marked, mark_all
 from jobsight_server.storage import schema
-from jobsight_server.storage.job_counts import mark_all
 
 from .planted import DAY_S, FIRST, GIB
 

@@ -8,9 +8,9 @@ from html import unescape
 import pytest
 from sqlalchemy import insert, select
 
-from jobsight_server.savings.totals import count_marked
+from jobsight_server.savings.totals import count_marked, mark_all
 from jobsight_server.storage import schema
-from jobsight_server.storage.job_counts import count_all, mark_all
+from jobsight_server.storage.job_counts import count_all
 
 from .conftest import NOW, Served, add_job
 

@@ -15,8 +15,8 @@ from sqlalchemy import select, update
 from tests import make
 from tests.server.web.conftest import HOSTILE, NOW, Served
 
-from jobsight_server.savings.totals import count_marked
-from jobsight_server.storage.job_counts import count_all, mark_all
+from jobsight_server.savings.totals import count_marked, mark_all
+from jobsight_server.storage.job_counts import count_all
 from jobsight_server.storage.schema import jobs as jobs_table
 from jobsight_server.web import jobs, network, nodes, now, trust, users, waste
 from jobsight_server.web.kit.listing import Listing

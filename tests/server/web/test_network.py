@@ -13,9 +13,9 @@ from sqlalchemy import Engine, insert, update
 from tests import make
 
 from jobsight_server.queries.network import Job, judge
-from jobsight_server.savings.totals import count_marked
+from jobsight_server.savings.totals import count_marked, mark_all
 from jobsight_server.storage import schema
-from jobsight_server.storage.job_counts import count_all, mark_all
+from jobsight_server.storage.job_counts import count_all
 
 from .planted import DAY_S, NOW
 
