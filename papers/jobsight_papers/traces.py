@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from jobsight_scheduler.workload.swf import Trace, read_swf, write_swf
 from jobsight_server.command_line.trace_argument import name_of, open_trace, part_of
-from jobsight_server.queries.site_trace import site_trace
+from jobsight_server.replay.trace import site_trace
 
 
 def trace_file(trace: str, args: argparse.Namespace) -> Path:

@@ -15,7 +15,7 @@ from jobsight_server.command_line.arguments import add_settings
 from jobsight_server.command_line.trace_argument import add_part, part_of
 from jobsight_server.ground.errors import UserError
 from jobsight_server.queries.exported_jobs import JOB_COLUMNS, finished_jobs, write_csv
-from jobsight_server.queries.site_trace import site_trace
+from jobsight_server.replay.trace import site_trace
 from jobsight_server.storage.clusters import chosen, stored_clusters
 from jobsight_server.storage.named_files import check_output, whole_file
 

@@ -12,7 +12,7 @@ from tests.make import output_of
 
 from jobsight_scheduler.coallocation.compared import variation
 from jobsight_server.cli import main
-from jobsight_server.commands.simulate.clusters_of_site import site_jobs
+from jobsight_server.replay.clusters import site_jobs
 from jobsight_server.storage import schema
 from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.engine import open_engine

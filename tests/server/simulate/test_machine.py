@@ -16,7 +16,7 @@ from tests.make import output_of
 
 from jobsight_scheduler.workload.swf import FIELDS
 from jobsight_server.cli import main
-from jobsight_server.queries.site_trace import site_trace
+from jobsight_server.replay.trace import site_trace
 from jobsight_server.storage import schema
 from jobsight_server.storage.clusters import Part
 

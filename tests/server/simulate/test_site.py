@@ -12,8 +12,8 @@ from tests import make
 from tests.make import output_of
 
 from jobsight_server.cli import main
-from jobsight_server.commands.simulate.site import BEFORE
-from jobsight_server.queries.site_trace import assumed_size
+from jobsight_server.replay.counted import BEFORE
+from jobsight_server.replay.trace import assumed_size
 
 DAY_S = 86_400.0
 GIB = 2.0**30

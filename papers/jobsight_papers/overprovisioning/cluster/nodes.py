@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jobsight_scheduler.policies.placement import Plan
-from jobsight_server.queries.site_machines import nodes_of_classes
+from jobsight_server.replay.machines import nodes_of_classes
 
 Taken = tuple[tuple[int, int], ...]
 """(class, nodes) of a job."""

@@ -13,9 +13,10 @@ from jobsight_scheduler.simulator.event_loop import Simulation
 from jobsight_scheduler.table import JobTable, table_of
 from jobsight_scheduler.workload.canonical import questions_of
 from jobsight_server.commands.simulate.report import carry_out, check_outputs, draw_to, give_out, of_groups
-from jobsight_server.commands.simulate.site import BEFORE, machine_account
 from jobsight_server.commands.simulate.workload import MachineWorkload, counted, read_workload
 from jobsight_server.ground.errors import UserError
+from jobsight_server.replay.compared import machine_account
+from jobsight_server.replay.counted import BEFORE
 
 
 def run(args: argparse.Namespace) -> int:

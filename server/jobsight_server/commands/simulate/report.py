@@ -24,10 +24,8 @@ from jobsight_server.command_line.tables import table_of
 from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.ground.amounts import percent
 from jobsight_server.ground.errors import UserError
+from jobsight_server.replay.queue import EVENTS_AT_ONCE
 from jobsight_server.storage.named_files import check_output, whole_file
-
-EVENTS_AT_ONCE = 2_000
-"""Events of a simulation between two updates of its progress."""
 
 
 def carry_out(simulation: Simulation | CoSimulation, name: str, jobs: int) -> float:

@@ -11,29 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.progress import Progress
 from rich.text import Text
 
 from jobsight_scheduler.workload.swf import read_swf
 from jobsight_server.command_line.answers import print_account
 from jobsight_server.command_line.tables import table_of
+from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.command_line.trace_argument import open_trace, part_of
 from jobsight_server.commands.simulate.report import assumed_sizes, check_outputs
-from jobsight_server.commands.simulate.site import (
-    ALIKE,
-    DAY_S,
-    DAYS,
-    LEAST_WEEKS,
-    OURS,
-    RECORD,
-    REPLAY,
-    SIMPLEST,
-    WITHIN,
-    recent,
-    simulated,
-    stated,
-)
+from jobsight_server.commands.simulate.workload import stated
 from jobsight_server.ground.amounts import percent, size_text
-from jobsight_server.queries.site_machines import site_machines, trace_machine
+from jobsight_server.replay.compared import ALIKE, LEAST_WEEKS, OURS, RECORD, REPLAY, SIMPLEST, WITHIN, simulated
+from jobsight_server.replay.counted import DAY_S, DAYS, recent
+from jobsight_server.replay.machines import site_machines, trace_machine
 
 YEAR_S = 365 * DAY_S
 UNITS = {"hours": 3_600.0, "minutes": 60.0, "seconds": 1.0}
@@ -62,7 +53,11 @@ def run(args: argparse.Namespace) -> int:
         else:
             name, part = f"finished jobs of {part.cluster or 'all clusters'}", recent(connection, part)
             machines, since = stated(site_machines(connection, part), args), part.since or 0.0
-    account, waits = simulated(machines, since)
+    with Progress(console=Terminal(stderr=True), transient=True) as progress:
+        task = progress.add_task("replaying")
+        account, waits = simulated(
+            machines, since, lambda done, total: progress.update(task, completed=done, total=total)
+        )
     account = {"trace": name, **account}
     if args.plot is not None:
         from jobsight_server.commands.simulate.plot import draw_waits

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from jobsight_scheduler.workload.canonical import Workload, canonical, scaled_to
+from jobsight_scheduler.workload.canonical import LARGEST_MACHINE, Workload, canonical, scaled_to
 from jobsight_scheduler.workload.swf import Trace, read_swf
 from jobsight_server.command_line.trace_argument import cluster_of, open_trace, part_of
-from jobsight_server.commands.simulate.site import NONE_COUNTED, at_beginning, counted_since, recent, stated
 from jobsight_server.ground.errors import UserError
-from jobsight_server.queries.site_machines import Machine, site_machines
-from jobsight_server.queries.site_trace import site_trace
+from jobsight_server.replay.counted import NONE_COUNTED, recent, trace_of_machines
+from jobsight_server.replay.machines import Machine, counted_nodes, nodes_of_classes, site_machines
+from jobsight_server.replay.trace import assumed_size, site_trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,37 @@ class MachineWorkload:
     capacity: int
     machines: Sequence[Machine] = ()
     early: int = 0
+
+
+def stated(machines: Sequence[Machine], args: argparse.Namespace) -> Sequence[Machine]:
+    """Return one machine of the nodes of ``--classes`` or ``--processors`` for all jobs; without these, the machines.
+
+    Raises:
+        UserError: the nodes are malformed or stated twice, the jobs are of several clusters, or none fits.
+    """
+    classes, processors = args.classes, args.processors
+    if not classes and processors is None:
+        return machines
+    jobs = sorted((job for machine in machines for job in machine.jobs), key=lambda job: job.submitted)
+    option = "--processors" if classes is None else "--classes"
+    if len(clusters := {job.cluster for job in jobs}) > 1:
+        raise UserError(f"{option} states one machine: choose its --cluster, of {', '.join(sorted(clusters))}")
+    try:
+        if classes is not None and processors is not None:
+            raise ValueError("it states the processors too; leave out --processors")
+        if processors is not None and not 0 < processors <= LARGEST_MACHINE:
+            raise ValueError(f"{processors:,} is not from 1 to {LARGEST_MACHINE:,}")
+        nodes = nodes_of_classes(classes) if classes is not None else counted_nodes(processors or 0)
+        total = int(nodes.processors.sum())
+        if (least := min(job.processors for job in jobs)) > total:
+            raise ValueError(f"no job fits, the smallest needs {least:,} processors; state more")
+    except ValueError as error:
+        raise UserError(f"{option}: {error}") from error
+    used = assumed_size(*np.array([(job.start, job.end, job.processors) for job in jobs]).T).most
+    if total < used:
+        why = f"the record had {used:,} processors in use at once; state at least these, unless its times are inexact"
+        print(f"jobsight simulate: {option} states {total:,}, but {why}", file=sys.stderr)
+    return [Machine(classes or f"{processors:,} processors", nodes, jobs, has_known_nodes=classes is not None)]
 
 
 def read_workload(args: argparse.Namespace, processors: int | None) -> MachineWorkload:
@@ -50,7 +82,7 @@ def read_workload(args: argparse.Namespace, processors: int | None) -> MachineWo
         else:
             part = recent(connection, part._replace(cluster=cluster_of(connection, part)))
             machines, name = stated(site_machines(connection, part), args), f"finished jobs of {part.cluster}"
-            trace, early = _of_machines(site_trace(connection, part), machines, part.since or 0.0)
+            trace, early = trace_of_machines(site_trace(connection, part), machines, part.since or 0.0)
             processors = sum(int(machine.nodes.processors.sum()) for machine in machines)
     capacity = trace.max_processors if processors is None else processors
     if capacity is None:
@@ -67,20 +99,6 @@ def read_workload(args: argparse.Namespace, processors: int | None) -> MachineWo
     if machines and not (workload.row >= early).any():
         raise UserError(NONE_COUNTED)
     return MachineWorkload(name, trace, workload, capacity, machines, early)
-
-
-def _of_machines(trace: Trace, machines: Sequence[Machine], since: float) -> tuple[Trace, int]:
-    """Return the trace as its machines were at the beginning of what is counted, and the number of earlier jobs."""
-    jobs = sorted((job for machine in machines for job in machine.jobs), key=lambda job: (job.submitted, job.id))
-    since, row_of = counted_since(jobs, since), {job.id: row for row, job in enumerate(jobs)}
-    begun = at_beginning(jobs, since)
-    columns = {name: column[[row_of[job.id] for job in begun]] for name, column in trace.columns.items()}
-    submitted = np.array([job.submitted for job in begun])
-    columns["submit_s"], columns["wait_s"] = (
-        submitted - submitted[0],
-        np.array([job.start for job in begun]) - submitted,
-    )
-    return replace(trace, columns=columns), int((submitted < since).sum())
 
 
 def counted(trace: Trace, workload: Workload) -> dict[str, Any]:

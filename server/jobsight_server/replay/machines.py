@@ -21,7 +21,7 @@ from jobsight_server.forecasts.reader import recommended_requests
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_WALLTIME
 from jobsight_server.ground.amounts import MIB, memory_bytes
 from jobsight_server.ground.errors import UserError
-from jobsight_server.queries.site_trace import SUBMITTED, AssumedSize, assumed_size, ended
+from jobsight_server.replay.trace import SUBMITTED, AssumedSize, assumed_size, ended
 from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
 
