@@ -228,15 +228,12 @@ class GroupCommitter:
 
     def _apply(self, items: Sequence[_Item]) -> None:
         with self._lock:
-            rejected, self._rejected = self._rejected, Counter()
+            rejected = self._rejected.copy()
         if not (items or rejected or self.trouble):
             return
-        try:
-            outcomes = self._store.apply([item.work for item in items if item.work is not None], rejected)
-        except BaseException:  # whatever it is: these are counted with the next group
-            with self._lock:
-                self._rejected += rejected
-            raise
+        outcomes = self._store.apply([item.work for item in items if item.work is not None], rejected)
+        with self._lock:
+            self._rejected -= rejected
         if self.trouble:
             log.info("batches are stored again")
         self.trouble, self._failed = None, None

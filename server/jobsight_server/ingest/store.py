@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -110,7 +111,8 @@ class SampleStore:
         for label, count in rejected.items():
             counts["batches_received", ""] += count
             counts["batches_rejected", label] += count
-        try:
+        with ExitStack() as unless_committed:
+            unless_committed.callback(self._nodes.clear)  # they may no longer agree with the database
             with self._engine.begin() as connection:
                 group = GroupWriter(connection, self._nodes, self._assumed_speed_bps, counts)
                 outcomes = [
@@ -120,8 +122,6 @@ class SampleStore:
                 if any(isinstance(one, Refusal) for one in work):
                     bound_quarantine(connection, self._quarantine_bytes, counts)
                 add_event_counts(connection, counts)
-        except BaseException:
-            self._nodes.clear()  # they may no longer agree with the database
-            raise
+            unless_committed.pop_all()
         self.joiner.late += group.late
         return outcomes
