@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from operator import attrgetter, itemgetter
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Facts = tuple[tuple[str, float], ...]
 """Further facts about a job: names with finite numbers, sorted by name, such as ``("input_bytes", 3.1e9)``."""
@@ -121,3 +121,72 @@ class JobGroups:
 def _levels_by_known(_groups: tuple[JobGroup, ...]) -> dict[int, list[tuple[int, int, Any]]]:
     """Return the levels of these job groups by known fields, as found so far: profiles share them."""
     return {}
+
+
+SHARES = (("user", "application"), ("user",), ())
+"""Groups whose values are kept as shares of the job's request."""
+
+SHARE = 1 << 16
+FIRST = 1 << 17
+"""Further bits in a group's key: its values are shares; it has the first jobs of applications."""
+
+USER, APPLICATION = 1, 2
+
+
+class JobKeys(NamedTuple):
+    """The keys under which similar jobs are kept; made once, when the job is forecast.
+
+    ``values`` are the keys of groups, from specific to general, each with its number among all that vote; ``shares``
+    those of ``SHARES``, for a job with a ``request``. ``application`` is the user's application, or the user if the
+    application is unknown; a burst consists of its jobs. ``first_jobs`` are the groups of the first finished job of
+    each application, of the user and of the site. ``facts`` is the application of a job with facts, else empty.
+    """
+
+    request: float | None
+    values: list[tuple[int, GroupKey]]
+    shares: list[tuple[int, GroupKey]]
+    user: GroupKey
+    application: GroupKey
+    first_jobs: list[GroupKey]
+    facts: list[GroupKey]
+
+    @property
+    def groups(self) -> list[GroupKey]:
+        """Return the keys of all groups."""
+        return [*[key for _, key in self.values], *[key for _, key in self.shares], *self.first_jobs]
+
+
+@lru_cache(maxsize=1000)
+def job_keys(job_groups: JobGroups, question: Question, request: float | None) -> JobKeys:
+    """Make the keys of a job with this ``request`` of the metric; None is no request."""
+    user, application = question.user, question.application
+    bits, names = (0, ()) if user is None else (USER, (user,))
+    of_user: GroupKey = bits, names
+    of_application = of_user if application is None else (bits | APPLICATION, (*names, application))
+    flag = FIRST if request is None else FIRST | SHARE
+    first_jobs: list[GroupKey] = [(flag, ())] if user is None else [(flag | USER, names), (flag, ())]
+    shares: list[tuple[int, GroupKey]] = []
+    if request is not None:
+        known: tuple[GroupKey, ...] = ((USER | APPLICATION, (user, application)), (USER, (user,)), (0, ()))
+        first = len(job_groups.groups)
+        shares = [(first + i, (SHARE | bits, names)) for i, (bits, names) in enumerate(known) if None not in names]
+    facts = [of_application] if question.facts else []
+    return JobKeys(request, job_groups.keys(question), shares, of_user, of_application, first_jobs, facts)
+
+
+SHARE_OF_REQUEST = ", share of request"
+
+
+def level_name(key: GroupKey) -> str:
+    """Write a group for answers: its fields that are known of the job."""
+    return group_name(key) + (SHARE_OF_REQUEST if key[0] & SHARE else "")
+
+
+def level_fields(level: str) -> tuple[str, ...]:
+    """Return the fields that a group's jobs share, from its name in an answer.
+
+    >>> level_fields("user + application, share of request"), level_fields("site")
+    (('user', 'application'), ())
+    """
+    fields = level.removesuffix(SHARE_OF_REQUEST)
+    return () if fields == label(()) else tuple(fields.split(" + "))

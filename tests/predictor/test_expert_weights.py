@@ -11,8 +11,7 @@ from jobsight_predictor.profile.calibration import (
     best_vote,
     capped_error,
 )
-from jobsight_predictor.profile.groups import job_keys
-from jobsight_predictor.question import GroupKey, JobGroups, Question
+from jobsight_predictor.question import GroupKey, JobGroups, Question, job_keys
 from jobsight_predictor.series import accuracy
 
 

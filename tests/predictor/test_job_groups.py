@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from jobsight_predictor.profile import Profile
-from jobsight_predictor.profile.groups import level_name
-from jobsight_predictor.question import JOB_GROUPS, JobGroups, Question
+from jobsight_predictor.question import JOB_GROUPS, JobGroups, Question, level_name
 
 WHOLE = Question("x", "solver", "long", 16, 2e9, 3600.0)
 

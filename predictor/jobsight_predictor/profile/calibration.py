@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from math import exp, inf, log
@@ -377,53 +377,3 @@ class NearLimit(Stored):
         """
         if request is not None and stated is not None and value >= NEAR_LIMIT * request:
             self.correction.score(stated, value >= all_of * request, weight)
-
-
-STEPS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)  # shares of the limit; where runs are counted
-LEAST = 20  # runs of the site that got as far, needed to state a chance
-SITE = 2.0  # runs; weight of the site's share beside the user's own runs
-
-
-class TimesUsed(Aging):
-    """How many runs ended on each step of their limit, the last those that reached it."""
-
-    __slots__ = kept = ("ended",)
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.ended = [0] * (len(STEPS) + 2)
-
-    def chances(self, site: TimesUsed) -> tuple[float | None, ...]:
-        """Return for a run on each step the share of these runs that reached the limit of those that got as far.
-
-        The share of the ``site`` stands beside it; None if its runs are too few.
-        """
-        found: list[float | None] = []
-        for step in range(len(STEPS) + 1):
-            of_site, own = sum(site.ended[step:]), sum(self.ended[step:])
-            share = site.ended[-1] / of_site if of_site >= LEAST else None
-            found.append(None if share is None else (self.ended[-1] + SITE * share) / (own + SITE))
-        return tuple(found)
-
-
-OF_SITE: GroupKey = (0, ())
-_NONE = TimesUsed()
-
-
-class LimitsReached(Parts[TimesUsed]):
-    """How far the runs of each user, and of the site, got with their time limits."""
-
-    def __init__(self, *, of_time: bool) -> None:
-        super().__init__("limit", TimesUsed, lambda keys: (keys.user, OF_SITE) if of_time else ())
-
-    def learn(self, user: GroupKey, limit: float | None, ran: float, all_of: float) -> None:
-        """Count a run, which reached its limit if it ran for the share ``all_of`` of that."""
-        if limit:
-            share = ran / limit
-            step = len(STEPS) + 1 if share >= all_of else bisect_right(STEPS, share)
-            for key in {user, OF_SITE}:
-                self.to_learn(key).ended[step] += 1
-
-    def chances(self, user: GroupKey) -> tuple[float | None, ...]:
-        """Return a user's chances on each step."""
-        return self.get(user, _NONE).chances(self.get(OF_SITE, _NONE))

@@ -9,11 +9,11 @@ from math import inf
 from statistics import median_low
 from typing import Any, NamedTuple, Self
 
-from jobsight_predictor.question import Moment, Question
+from jobsight_predictor.question import SHARE, USER, JobKeys, Moment, Question
 from jobsight_predictor.series import NEAR
 
 from .calibration import Calibration, Forecasts, best_vote
-from .groups import SHARE, USER, Group, JobKeys, Stored
+from .groups import Group, Stored
 from .model import Model
 from .prospect import Prospect, Witness, first_jobs, levels_of, prospect, stated_near_limit, with_shortfall
 from .reserve import FEW, Basis, Bound, Case, exceeding, ladder

@@ -1,4 +1,4 @@
-"""The groups that a job belongs to, what is kept of each, and how a model's parts are stored and expire."""
+"""What is kept of each group of similar jobs, and how a model's parts are stored and expire."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from jobsight_predictor.forecasters.base import LARGEST
 from jobsight_predictor.forecasters.decayed_mode import DecayedMode
-from jobsight_predictor.question import GroupKey, JobGroups, Question, group_name, label
+from jobsight_predictor.question import GroupKey, JobKeys
 
 PERIOD_S = 365.25 * 86400.0 / 12.0
 """Length of a period, the unit of ages: a month."""
@@ -151,75 +151,6 @@ class Parts(dict[GroupKey, AgingT], Generic[AgingT]):
         part = self[key] = self._make()
         part.load(state)
         part.until = until
-
-
-SHARES = (("user", "application"), ("user",), ())
-"""Groups whose values are kept as shares of the job's request."""
-
-SHARE = 1 << 16
-FIRST = 1 << 17
-"""Further bits in a group's key: its values are shares; it has the first jobs of applications."""
-
-USER, APPLICATION = 1, 2
-
-
-class JobKeys(NamedTuple):
-    """The keys under which similar jobs are kept; made once, when the job is forecast.
-
-    ``values`` are the keys of groups, from specific to general, each with its number among all that vote; ``shares``
-    those of ``SHARES``, for a job with a ``request``. ``application`` is the user's application, or the user if the
-    application is unknown; a burst consists of its jobs. ``first_jobs`` are the groups of the first finished job of
-    each application, of the user and of the site. ``facts`` is the application of a job with facts, else empty.
-    """
-
-    request: float | None
-    values: list[tuple[int, GroupKey]]
-    shares: list[tuple[int, GroupKey]]
-    user: GroupKey
-    application: GroupKey
-    first_jobs: list[GroupKey]
-    facts: list[GroupKey]
-
-    @property
-    def groups(self) -> list[GroupKey]:
-        """Return the keys of all groups."""
-        return [*[key for _, key in self.values], *[key for _, key in self.shares], *self.first_jobs]
-
-
-@lru_cache(maxsize=1000)
-def job_keys(job_groups: JobGroups, question: Question, request: float | None) -> JobKeys:
-    """Make the keys of a job with this ``request`` of the metric; None is no request."""
-    user, application = question.user, question.application
-    bits, names = (0, ()) if user is None else (USER, (user,))
-    of_user: GroupKey = bits, names
-    of_application = of_user if application is None else (bits | APPLICATION, (*names, application))
-    flag = FIRST if request is None else FIRST | SHARE
-    first_jobs: list[GroupKey] = [(flag, ())] if user is None else [(flag | USER, names), (flag, ())]
-    shares: list[tuple[int, GroupKey]] = []
-    if request is not None:
-        known: tuple[GroupKey, ...] = ((USER | APPLICATION, (user, application)), (USER, (user,)), (0, ()))
-        first = len(job_groups.groups)
-        shares = [(first + i, (SHARE | bits, names)) for i, (bits, names) in enumerate(known) if None not in names]
-    facts = [of_application] if question.facts else []
-    return JobKeys(request, job_groups.keys(question), shares, of_user, of_application, first_jobs, facts)
-
-
-SHARE_OF_REQUEST = ", share of request"
-
-
-def level_name(key: GroupKey) -> str:
-    """Write a group for answers: its fields that are known of the job."""
-    return group_name(key) + (SHARE_OF_REQUEST if key[0] & SHARE else "")
-
-
-def level_fields(level: str) -> tuple[str, ...]:
-    """Return the fields that a group's jobs share, from its name in an answer.
-
-    >>> level_fields("user + application, share of request"), level_fields("site")
-    (('user', 'application'), ())
-    """
-    fields = level.removesuffix(SHARE_OF_REQUEST)
-    return () if fields == label(()) else tuple(fields.split(" + "))
 
 
 class Burst(Aging):

@@ -1,22 +1,76 @@
-"""What is learned of the jobs of one metric on one cluster: the parts of a model, and how they are stored."""
+"""What is learned of the jobs of one metric on one cluster: the parts of a model, and how they are stored.
+
+One of them is how far runs get with their limits.
+"""
 
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jobsight_predictor.question import MOMENTS, JobGroups, Question
+from jobsight_predictor.question import MOMENTS, SHARES, GroupKey, JobGroups, JobKeys, Question, job_keys
 
-from .calibration import Calibration, ExpertWeights, HitProbability, LimitsReached, NearLimit
+from .calibration import Calibration, ExpertWeights, HitProbability, NearLimit
 from .facts import FactsHistories, FactsHistory
-from .groups import SHARES, Burst, Clock, Group, Groups, JobKeys, Part, Parts, Stored, job_keys
+from .groups import Aging, Burst, Clock, Group, Groups, Part, Parts, Stored
 from .prospect import Shortfall, Shortfalls
 from .reserve import Bounds, RequestedLimits
 
 _SITE_KEY = '["site"]'
 _SHAPE = 26
 """Version of the stored state; state of another version is retrained."""
+
+
+STEPS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)  # shares of the limit; where runs are counted
+LEAST = 20  # runs of the site that got as far, needed to state a chance
+SITE = 2.0  # runs; weight of the site's share beside the user's own runs
+
+
+class TimesUsed(Aging):
+    """How many runs ended on each step of their limit, the last those that reached it."""
+
+    __slots__ = kept = ("ended",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended = [0] * (len(STEPS) + 2)
+
+    def chances(self, site: TimesUsed) -> tuple[float | None, ...]:
+        """Return for a run on each step the share of these runs that reached the limit of those that got as far.
+
+        The share of the ``site`` stands beside it; None if its runs are too few.
+        """
+        found: list[float | None] = []
+        for step in range(len(STEPS) + 1):
+            of_site, own = sum(site.ended[step:]), sum(self.ended[step:])
+            share = site.ended[-1] / of_site if of_site >= LEAST else None
+            found.append(None if share is None else (self.ended[-1] + SITE * share) / (own + SITE))
+        return tuple(found)
+
+
+OF_SITE: GroupKey = (0, ())
+_NONE = TimesUsed()
+
+
+class LimitsReached(Parts[TimesUsed]):
+    """How far the runs of each user, and of the site, got with their time limits."""
+
+    def __init__(self, *, of_time: bool) -> None:
+        super().__init__("limit", TimesUsed, lambda keys: (keys.user, OF_SITE) if of_time else ())
+
+    def learn(self, user: GroupKey, limit: float | None, ran: float, all_of: float) -> None:
+        """Count a run, which reached its limit if it ran for the share ``all_of`` of that."""
+        if limit:
+            share = ran / limit
+            step = len(STEPS) + 1 if share >= all_of else bisect_right(STEPS, share)
+            for key in {user, OF_SITE}:
+                self.to_learn(key).ended[step] += 1
+
+    def chances(self, user: GroupKey) -> tuple[float | None, ...]:
+        """Return a user's chances on each step."""
+        return self.get(user, _NONE).chances(self.get(OF_SITE, _NONE))
 
 
 class Model:

@@ -9,12 +9,22 @@ from math import inf
 from typing import Any
 
 from jobsight_predictor.forecasters.base import checked
-from jobsight_predictor.question import MOMENTS, GroupKey, Moment, Question, label
+from jobsight_predictor.question import (
+    MOMENTS,
+    SHARE,
+    SHARE_OF_REQUEST,
+    SHARES,
+    GroupKey,
+    Moment,
+    Question,
+    label,
+    level_name,
+)
 from jobsight_predictor.series import NEAR
 
 from .calibration import NEARLY_ALL
 from .forecast import PendingForecast, SimilarJobs, limit_of, similar_jobs, weigh
-from .groups import CANDIDATES, SHARE, SHARE_OF_REQUEST, SHARES, Group, level_name
+from .groups import CANDIDATES, Group
 from .model import Model
 from .reserve import Basis, exceeding, needs_of
 from .running import Outlook

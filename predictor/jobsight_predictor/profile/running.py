@@ -9,7 +9,8 @@ from itertools import accumulate
 from math import exp, inf
 from typing import Any, NamedTuple, Self
 
-from .calibration import STEPS, TENTHS
+from .calibration import TENTHS
+from .model import STEPS
 from .prospect import NEAR_LIMIT, TAIL, TIME_TAIL, Prospect
 
 GROWTH_S = 600.0  # seconds; memory length of the growth of a job's use

@@ -11,8 +11,7 @@ from msgspec import Meta
 from sqlalchemy import Connection, func, select
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.profile.groups import level_fields
-from jobsight_predictor.question import Question
+from jobsight_predictor.question import Question, level_fields
 from jobsight_server.accounting.runs import QUEUED
 from jobsight_server.advice.recommendation import (
     Recommendation,

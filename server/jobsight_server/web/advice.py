@@ -16,7 +16,7 @@ from jobsight_server.advice.scheduler_words import (
     pbs_request,
     slurm_request,
 )
-from jobsight_server.advice.words import Advice, advise
+from jobsight_server.advice.submitted import Advice, advise
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.ground.facts import FACTS_AT_MOST, facts_in, facts_of
 from jobsight_server.ground.job_names import engine_of, readable_name

@@ -1,10 +1,12 @@
-"""Parameters of routes: a name, a description and a JSON Schema."""
+"""Parameters of routes: in a query, with a name, a description and a JSON Schema; and in a path."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from werkzeug.routing import BaseConverter, IntegerConverter
 
 from jobsight_server.storage.engine import LARGEST_ID
 
@@ -33,3 +35,21 @@ ITS_NAME = Parameter("name", "its name", NAME, required=True)
 def choice_of(values: Sequence[str]) -> dict[str, Any]:
     """Return the schema of one of ``values``."""
     return {"type": "string", "enum": list(values)}
+
+
+class NameConverter(BaseConverter):
+    """Any text, slashes and line ends included: names of users, jobs and nodes come from outside."""
+
+    regex = r"[\s\S]+?"
+    part_isolating = False
+
+
+class IdConverter(IntegerConverter):
+    """A row's number; one too large for the database is 0, which no row has.
+
+    A converter that refused it would have Werkzeug answer 405 where the path has several methods.
+    """
+
+    def to_python(self, value: str) -> int:
+        number = int(value) if len(value) <= len(str(LARGEST_ID)) else 0
+        return number if number <= LARGEST_ID else 0

@@ -24,7 +24,6 @@ import msgspec
 from flask import Flask, Response, current_app, g, request
 from sqlalchemy import Engine
 from werkzeug.exceptions import BadRequest, Forbidden, NotFound
-from werkzeug.routing import BaseConverter, IntegerConverter
 
 from jobsight_server.auth.client_address import TrustedProxies
 from jobsight_server.auth.munge import MungeUsers
@@ -37,8 +36,7 @@ from jobsight_server.ground.answers import Record
 from jobsight_server.queries.job_named import owners
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.clusters import KnownClusters
-from jobsight_server.storage.engine import LARGEST_ID
-from jobsight_server.web.kit.parameters import Parameter
+from jobsight_server.web.kit.parameters import IdConverter, NameConverter, Parameter
 
 Part = TypeVar("Part")
 
@@ -331,24 +329,6 @@ class Route:
     @property
     def answer_type(self) -> Any:
         return self.answer or get_type_hints(self.handler)["return"]
-
-
-class NameConverter(BaseConverter):
-    """Any text, slashes and line ends included: names of users, jobs and nodes come from outside."""
-
-    regex = r"[\s\S]+?"
-    part_isolating = False
-
-
-class IdConverter(IntegerConverter):
-    """A row's number; one too large for the database is 0, which no row has.
-
-    A converter that refused it would have Werkzeug answer 405 where the path has several methods.
-    """
-
-    def to_python(self, value: str) -> int:
-        number = int(value) if len(value) <= len(str(LARGEST_ID)) else 0
-        return number if number <= LARGEST_ID else 0
 
 
 def register(app: Flask, routes: Iterable[Route]) -> None:

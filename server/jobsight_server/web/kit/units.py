@@ -11,7 +11,7 @@ from decimal import ROUND_FLOOR, Decimal
 from typing import Any
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.profile.groups import level_fields
+from jobsight_predictor.question import level_fields
 from jobsight_server.forecasts import Prediction
 from jobsight_server.ground.amounts import (
     clock_text,
