@@ -23,7 +23,7 @@ from sqlalchemy import Engine, func, insert, select
 from trace_log import write_trace_log
 
 from jobsight_server.accounting.read_logs import import_files
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.readings.sent import pack
 from jobsight_server.storage.schema import boots, model_state, nodes, readings
@@ -109,7 +109,7 @@ def measure(directory: Path, trace: Path | None, count: int, node_count: int, li
         limit = limit or IMPORTED_AT_ONCE
     taken_in = timed(lambda: import_files(engine, [log], CLUSTER, lambda: NOW))
     options = {} if limit is None else {"limit": limit}
-    profiled = timed(lambda: profile_finished(engine, 0.0, lambda: NOW, **options))
+    profiled = timed(lambda: profile_finished(engine, 0.0, lambda: NOW, LearningOptions(**options)))
     both = {"taken in": taken_in, "profiled and learned": profiled}
     found: dict[str, Any] = {name: {**times, "jobs_per_cpu_s": count / times["cpu_s"]} for name, times in both.items()}
     with engine.connect() as connection:

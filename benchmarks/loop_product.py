@@ -16,13 +16,13 @@ from jobsight_server.accounting.formats import reader_of
 from jobsight_server.accounting.load import LoadReport, parse_chunk, store_chunk
 from jobsight_server.accounting.store import lock_cluster
 from jobsight_server.advice.recommendation import JobRequest
-from jobsight_server.advice.words import advise
+from jobsight_server.advice.submitted import advise
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.ground.amounts import MIB
 from jobsight_server.ground.facts import facts_in, facts_of
 from jobsight_server.ground.job_names import readable_name
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.upgrade.migrate import upgrade
@@ -127,7 +127,9 @@ class Product:
         for run in ended:
             self._pending.pop(run.given.job_id, None)
         self._apply([row for run in ended for row in _ended_rows(run)], now)
-        profile_finished(self.engine, 0.0, lambda: BEGIN_S + math.ceil(now), len(ended), config=self._config)
+        profile_finished(
+            self.engine, 0.0, lambda: BEGIN_S + math.ceil(now), LearningOptions(limit=len(ended), config=self._config)
+        )
 
     def _apply(self, rows: list[dict[str, object]], now: float) -> None:
         if not rows:

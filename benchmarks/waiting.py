@@ -23,7 +23,7 @@ from jobsight_server.advice.changes import ChangeWatch
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.cli import main as jobsight
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import profile_finished
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings.load import load_settings
 from jobsight_server.storage.engine import open_engine

@@ -18,7 +18,7 @@ from jobsight_server.forecasts.request import read_jobs
 from jobsight_server.forecasts.workload import jobs_of_database
 from jobsight_server.ground.event_counts import read_event_counts
 from jobsight_server.ground.facts import FACTS_AT_MOST, facts_in, facts_of, found_facts
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import profile_finished
 from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.schema import jobs
 

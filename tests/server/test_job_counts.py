@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Engine, func, select
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.accounting.runs import QUEUED
 from jobsight_server.commands.withdraw import withdraw
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.storage.job_counts import NUMBER, count_all
 from jobsight_server.storage.schema import job_counts, jobs
 
@@ -77,7 +77,7 @@ def test_counts_are_kept_with_every_change(engine: Engine, tmp_path: Path, seed:
         files.append(file)
         import_files(engine, [file], "beta" if number == 2 else "alpha", lambda: 2e9)
         check(engine)
-        profile_finished(engine, 0.0, lambda: 2e9, limit=rng.choice([7, 200]))
+        profile_finished(engine, 0.0, lambda: 2e9, LearningOptions(limit=rng.choice([7, 200])))
         check(engine)
     assert withdraw(engine, files[:1], "alpha").runs > 0
     check(engine)
@@ -100,7 +100,7 @@ def test_two_writers_at_once_keep_them_and_do_not_wait_for_each_other(engine: En
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(import_files, engine, files, "alpha", lambda: 2e9)
         while not reading.done():
-            profile_finished(engine, 0.0, lambda: 2e9, limit=20)
+            profile_finished(engine, 0.0, lambda: 2e9, LearningOptions(limit=20))
         reading.result()
     profile_finished(engine, 0.0, lambda: 2e9)
     check(engine)

@@ -14,7 +14,7 @@ from tests.walk import Walk, entering
 
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.auth.tokens import create_token
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import profile_finished
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings.declared import Settings
 

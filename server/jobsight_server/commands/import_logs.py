@@ -38,8 +38,8 @@ from jobsight_server.commands.imported import forget_files, show_files
 from jobsight_server.forecasts import ForecastConfig, forecast_config
 from jobsight_server.forecasts.learners import usable_cores
 from jobsight_server.ground.errors import UserError
+from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.profiler.ready import Own, count_waiting, sent_since
-from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.site_monitoring import SiteMonitoring
 from jobsight_server.settings.declared import ACCOUNTING_FORMATS, LONGEST_NAME, AccountingFormat, Settings
 from jobsight_server.storage.clusters import listed, stored_clusters
@@ -262,17 +262,15 @@ def learn_shown(engine: Engine, config: ForecastConfig, settings: Settings, own:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Terminal(stderr=True), transient=True) as progress:
         task = progress.add_task("learning runs", total=runs)
-        return profile_finished(
-            engine,
-            grace_s,
-            lambda: now,
+        options = LearningOptions(
+            config,
+            monitoring,
+            own,
             _RUNS_AT_ONCE,
-            config=config,
-            own=own,
-            monitoring=monitoring,
             progress=lambda done: progress.advance(task, done),
             processes=usable_cores() if runs >= _BACKLOG else 1,
         )
+        return profile_finished(engine, grace_s, lambda: now, options)
 
 
 def _print(shown: dict[str, Any], unit: str) -> None:

@@ -25,7 +25,8 @@ from jobsight_server.ground.amounts import MIB
 from jobsight_server.ground.errors import UserError
 from jobsight_server.ground.facts import facts_of
 from jobsight_server.ground.job_names import application
-from jobsight_server.settings.declared import Fabric, Settings
+from jobsight_server.profiler.profile import UseConfig
+from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.schema import jobs
 
@@ -36,19 +37,16 @@ NOT_LEARNED = frozenset({"apportioned", "unknown"})
 
 
 @dataclass(frozen=True, slots=True)
-class ForecastConfig:
-    """Configuration of bounds and of the learned values.
+class ForecastConfig(UseConfig):
+    """Configuration of the learned values and of bounds.
 
-    ``coverage`` is the target fraction of jobs within their bounds, ``fabric`` the network whose bandwidth is learned.
-    ``requests_only``: learn memory and run time as of submission, all that recommendations need. ``resident``: clusters
-    whose logs have no page cache in their memory. ``floors``: no request is lowered below these; ``keep``: users and
+    ``coverage`` is the target fraction of jobs within their bounds. ``requests_only``: learn memory and run time as of
+    submission, all that recommendations need. ``floors``: no request is lowered below these; ``keep``: users and
     applications whose requests are not changed.
     """
 
     coverage: float = 0.95
-    fabric: Fabric = "fastest"
     requests_only: bool = False
-    resident: frozenset[str] = frozenset()
     floors: Mapping[Resource, float] = field(default_factory=lambda: dict(LEAST))
     keep: frozenset[str] = frozenset()
 
@@ -75,9 +73,9 @@ class ForecastConfig:
 def forecast_config(settings: Settings) -> ForecastConfig:
     """Make the configuration from the settings."""
     return ForecastConfig(
-        settings.coverage,
         settings.fabric,
-        resident=settings.resident_clusters,
+        settings.resident_clusters,
+        settings.coverage,
         floors=settings.least,
         keep=frozenset(settings.keep),
     )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from sqlalchemy import Connection, text
+
+EventCounts = Counter[tuple[str, str]]
+"""By name and label."""
 
 _ADD = text(
     "INSERT INTO event_counts (name, label, value) VALUES (:name, :label, :value) "

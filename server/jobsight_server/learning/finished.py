@@ -1,10 +1,4 @@
-"""Profiles of finished runs, learned in order of their end; and second profiles, after late samples.
-
-A learned value stays as it is. A metric without one gets its value when the samples arrive, and is learned then, with
-its own ``learn_seq``: retraining from the stored rows still gives the same model, and a kill at any time cannot teach a
-value twice. The writer records late batches as it stores them (storage.late_batches). Each is examined twice: soon, for
-the runs whose samples are now complete, and after the grace period, for the other runs.
-"""
+"""Finished runs, profiled and learned in the order of their end."""
 
 from __future__ import annotations
 
@@ -12,33 +6,30 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from sqlalchemy import Connection, Engine, bindparam, text, update
+import msgspec
+from sqlalchemy import Connection, Engine, bindparam, text
 
-from jobsight_server.forecasts.events import UNKNOWN, Observations, last_learn_seq, observed
-from jobsight_server.forecasts.learner import no_collection
-from jobsight_server.forecasts.outcomes import claim
-from jobsight_server.forecasts.request import ForecastConfig, read_jobs
-from jobsight_server.forecasts.rounds import Learning, catch_up, lock_learning, rebuild_if_outdated
-from jobsight_server.ground.event_counts import add_event_counts
-from jobsight_server.profiler.exactness import Measurement, Measurements
-from jobsight_server.profiler.profile import EventCounts, accepted, forecast_of, observations, row
+from jobsight_server.forecasts.events import UNKNOWN, Judged, Observation, Observations
+from jobsight_server.forecasts.learner import learnable, no_collection
+from jobsight_server.forecasts.request import NOT_LEARNED, ForecastConfig
+from jobsight_server.forecasts.rounds import Learning, lock_learning, rebuild_if_outdated
+from jobsight_server.ground.event_counts import EventCounts, add_event_counts
+from jobsight_server.profiler.exactness import Measurement, Measurements, Missing, without
 from jobsight_server.profiler.ready import (
     Own,
     SampledNodes,
-    complete,
     profiles_of,
     read_finished,
-    read_incomplete,
     ready,
 )
 from jobsight_server.profiler.runs import EndedRun
 from jobsight_server.profiler.site_monitoring import MeasuredRuns, SiteMonitoring
-from jobsight_server.savings.totals import add_runs, count_marked, take_back_runs
+from jobsight_server.savings.totals import add_runs, count_marked
 from jobsight_server.storage.engine import of_runs, write_many
 from jobsight_server.storage.job_counts import recounted
-from jobsight_server.storage.readings.late_batches import Spans, forget, new_late, see, settled_late
-from jobsight_server.storage.schema import profiles
 
 # Only if not done yet: even if another process changed the run, it is profiled once.
 _DONE = text(
@@ -52,41 +43,54 @@ WRITTEN_AT_ONCE = 30_000
 _BEGINNING = (float("-inf"), 0)
 
 
+@dataclass(frozen=True, slots=True)
+class LearningOptions:
+    """How finished runs are learned.
+
+    A model from another ``config`` is retrained first. With ``own``, only these runs, and not before the grace period
+    after their end. At most ``limit`` runs are committed together. It ends early when ``stop`` is set. ``progress``
+    gets the number in each transaction. Up to so many ``processes`` learn.
+    """
+
+    config: ForecastConfig = field(default_factory=ForecastConfig)
+    monitoring: SiteMonitoring | None = None
+    own: Own | None = None
+    limit: int = 100
+    stop: threading.Event | None = None
+    progress: Callable[[int], None] | None = None
+    processes: int = 1
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.stop is not None and self.stop.is_set()
+
+
+AS_USUAL = LearningOptions()
+
+
 @no_collection()
 def profile_finished(
-    engine: Engine,
-    grace_s: float,
-    clock: Callable[[], float],
-    limit: int = 100,
-    stop: threading.Event | None = None,
-    config: ForecastConfig | None = None,
-    own: Own | None = None,
-    monitoring: SiteMonitoring | None = None,
-    progress: Callable[[int], None] | None = None,
-    processes: int = 1,
+    engine: Engine, grace_s: float, clock: Callable[[], float], options: LearningOptions = AS_USUAL
 ) -> int:
     """Profile and learn every ended run whose samples have arrived, or whose record was read ``grace_s`` ago.
 
-    On a cluster whose nodes never sent samples, profile those that ended ``grace_s`` ago; on one of ``monitoring``,
-    those whose last values it has had time to read. With ``own``, only these runs, and not before ``grace_s`` after
-    their end. At most ``limit`` runs are committed together. Return how many were profiled; end early when ``stop`` is
-    set. A model from another ``config`` is retrained first. ``progress`` gets the number in each transaction.
-    Up to so many ``processes`` learn.
+    On a cluster whose nodes never sent samples, profile those that ended ``grace_s`` ago; on one of the options'
+    ``monitoring``, those whose last values it has had time to read. Return how many were profiled.
 
     Raises:
         UserError: one of the other processes has ended; the last transaction is undone.
     """
     done, after = 0, _BEGINNING
-    config = config or ForecastConfig()
+    config, own, monitoring, stop = options.config, options.own, options.monitoring, options.stop
     rebuild_if_outdated(engine, config)
     count_marked(engine, stop)
     with engine.connect().execution_options(reading=True) as connection:
         sampled_nodes = SampledNodes(connection)
-    with closing(Learning(config, processes)) as learning:
-        while not (stop and stop.is_set()):
+    with closing(Learning(config, options.processes)) as learning:
+        while not options.is_stopped:
             # Reading and arithmetic first, without blocking writers; then a short transaction to store.
             with engine.connect().execution_options(reading=True) as connection:
-                finished = read_finished(connection, after, limit)
+                finished = read_finished(connection, after, options.limit)
                 if not finished:
                     break
                 wanted = finished if own is None else [run for run in finished if own.has(run)]
@@ -96,12 +100,12 @@ def profile_finished(
                 profiled = profiles_of(connection, asked.runs, sampled_nodes, config, stop, asked.found)
             if profiled:
                 with engine.begin() as connection:
-                    stored = _store(connection, profiled, config, learning, asked.counts)
+                    stored = _store(connection, profiled, learning, asked.counts)
                     done += stored
-                    if learning.unwritten >= WRITTEN_AT_ONCE or len(finished) < limit:
+                    if learning.unwritten >= WRITTEN_AT_ONCE or len(finished) < options.limit:
                         learning.write(connection)
-                if progress is not None:
-                    progress(stored)
+                if options.progress is not None:
+                    options.progress(stored)
             after = (finished[-1].end, finished[-1].id)
         if learning.unwritten:
             with engine.begin() as connection:
@@ -113,7 +117,6 @@ def profile_finished(
 def _store(
     connection: Connection,
     profiled: Sequence[tuple[EndedRun, Measurements]],
-    config: ForecastConfig,
     learning: Learning,
     counts: EventCounts,
 ) -> int:
@@ -153,109 +156,56 @@ def _store(
     return len(stored)
 
 
-# Time before and after a run's life with readings that may matter: its idle level, a mark.
-_BEFORE_S = 3600.0
-_AFTER_S = 300.0
-_FILL = update(profiles).where(
-    profiles.c.run_id == bindparam("of_run"),
-    profiles.c.metric == bindparam("of_metric"),
-    profiles.c.value.is_(None),
-)
+_STORED = (
+    "value", "peak", "mean", "idle_age_s", "cache", "charged_peak", "fabric", "source", "attribution", "reason",
+    "lower_bound", "quantity",
+)  # fmt: skip
 
 
-def profile_late(
-    engine: Engine,
-    grace_s: float,
-    clock: Callable[[], float],
-    limit: int = 200,
-    stop: threading.Event | None = None,
-    config: ForecastConfig | None = None,
-) -> int:
-    """Fill in the values that late samples allow and learn them, at most ``limit`` runs per transaction.
-
-    Returns how many values were found. Work that ``stop`` interrupts is repeated.
-    """
-    config = config or ForecastConfig()
-    with engine.connect().execution_options(reading=True) as connection:
-        new = new_late(connection)
-    found = _fill(engine, new.spans, True, limit, stop, config)
-    if stop and stop.is_set():
-        return found
-    if new.spans:
-        with engine.begin() as connection:
-            see(connection, new)
-    now = clock()
-    with engine.connect().execution_options(reading=True) as connection:
-        settled = settled_late(connection, now, grace_s)
-    found += _fill(engine, settled.spans, False, limit, stop, config)
-    if settled.spans and not (stop and stop.is_set()):
-        with engine.begin() as connection:
-            forget(connection, settled, now, grace_s)
+def accepted(entries: Measurements, counts: EventCounts) -> dict[str, Measurement]:
+    """Return the entries without invalid values; missing and rejected values are counted by reason."""
+    found = {metric: _refused_if_wrong(entry, counts) for metric, entry in entries.items()}
+    for metric, entry in found.items():
+        if entry.missing is not None:
+            counts["profiles_missing", f"{metric}: {entry.missing.label}"] += 1
     return found
 
 
-def _fill(
-    engine: Engine, spans: Spans, whole: bool, limit: int, stop: threading.Event | None, config: ForecastConfig
-) -> int:
-    """Profile the runs again whose life ``spans`` overlap; with ``whole``, only those whose samples are complete."""
-    if not spans:
-        return 0
-    found = 0
-    after = (min(first for first, _ in spans.values()) - _AFTER_S, 0)
-    until = max(last for _, last in spans.values()) + _BEFORE_S
-    while not (stop and stop.is_set()):
-        with engine.connect().execution_options(reading=True) as connection:
-            runs = read_incomplete(connection, after, until, limit)
-            if not runs:
-                break
-            sampled_nodes = SampledNodes(connection)
-            near = [run for run in runs if _concerned(run, sampled_nodes, spans)]
-            if whole:
-                near = [run for run in near if complete(connection, run, sampled_nodes)]
-            profiled = profiles_of(connection, near, sampled_nodes, config, stop)
-        if profiled:
-            with engine.begin() as connection:
-                found += _store_late(connection, profiled, config)
-        after = (runs[-1].end, runs[-1].id)
+def observations(entries: Measurements, counts: EventCounts) -> Observations:
+    """Return the value to learn for each metric; None without one. Count values that are only shown."""
+    found: Observations = {}
+    for metric, entry in entries.items():
+        is_evidence = entry.value is not None and entry.attribution not in NOT_LEARNED
+        found[metric] = Observation(entry.value or 0.0, entry.lower_bound) if is_evidence else None
+        why = "lower bound" if entry.lower_bound else entry.attribution
+        counts["profiles_shown_only", f"{metric}: {why}"] += entry.value is not None and not _is_learned(entry)
     return found
 
 
-def _concerned(run: EndedRun, sampled_nodes: SampledNodes, spans: Spans) -> bool:
-    nodes = [sampled_nodes.find(run.cluster, node) for node in run.nodes]
-    late = [spans[node.id] for node in nodes if node is not None and node.id in spans]
-    return any(first <= run.end + _AFTER_S and last >= run.start - _BEFORE_S for first, last in late)
+def _is_learned(entry: Measurement) -> bool:
+    return entry.attribution not in NOT_LEARNED and not entry.lower_bound
 
 
-def _store_late(
-    connection: Connection, profiled: Sequence[tuple[EndedRun, Measurements]], config: ForecastConfig
-) -> int:
-    """Store and learn the values of metrics that had none; return their number."""
-    lock_learning(connection)
-    catch_up(connection, config)
-    counts: EventCounts = Counter()
-    learn_seq = last_learn_seq(connection)
-    # Not their whole day: that takes seconds at a large site.
-    counted = [run.id for run, _ in profiled]
-    take_back_runs(connection, counted)
-    measured: dict[int, Observations] = {}
-    for run, profile in profiled:
-        filled = {}
-        for metric, entry in accepted(profile, Counter()).items():
-            key = {"of_run": run.id, "of_metric": metric}
-            columns = row(entry)
-            if entry.value is None:  # the reason may have changed
-                connection.execute(_FILL.values(columns), key)
-            elif connection.execute(_FILL.values({**columns, "learn_seq": learn_seq + 1}), key).rowcount:
-                filled[metric] = entry
-                counts["profiles_late", metric] += 1
-        if filled:
-            learn_seq += 1
-            measured[run.id] = observations(filled, counts)
-    known = read_jobs(connection, list(measured))
-    claim(
-        connection, known, {run_id: observed(known[run_id], found, is_late=True) for run_id, found in measured.items()}
-    )
-    catch_up(connection, config)
-    add_runs(connection, counted)
-    add_event_counts(connection, counts)
-    return sum(len(found) for found in measured.values())
+def _refused_if_wrong(entry: Measurement, counts: EventCounts) -> Measurement:
+    """Return the entry, without its value if that is not a valid measurement, to keep it out of learning."""
+    if entry.value is None or learnable(entry.value):
+        return entry
+    kind = "negative" if entry.value < 0 else "not finite"
+    counts["profiles_refused", kind] += 1
+    return replace(without(Missing(f"its value is {kind}"), entry.attribution), source=entry.source)
+
+
+def row(entry: Measurement) -> dict[str, Any]:
+    """Return the columns of ``profiles`` for the measurement."""
+    return {name: getattr(entry, name) for name in _STORED} | {
+        "fabrics": None if entry.fabrics is None else msgspec.json.encode(entry.fabrics).decode(),
+        "shown_only": entry.value is not None and not _is_learned(entry),
+        "gpus": None if entry.gpus is None else msgspec.json.encode(entry.gpus).decode(),
+    }
+
+
+def forecast_of(judged: Judged) -> dict[str, Any]:
+    """Return the columns of ``profiles`` for the forecasts of a value."""
+    attempts = tuple(judged.attempts)
+    text = None if attempts in ((), (judged.bound,)) else msgspec.json.encode(attempts).decode()
+    return judged._asdict() | {"attempts": text}

@@ -1,24 +1,16 @@
-"""A run's profile: a value for each metric, or the reason why there is none (docs/use/definitions.md, Measurement).
-
-Values are checked, and stored as rows.
-"""
+"""A run's profile: a value for each metric, or the reason why there is none (docs/use/definitions.md, Measurement)."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
 
 import msgspec
 import numpy as np
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.accounting.runs import FAILED_METRIC
-from jobsight_server.forecasts.events import Judged, Observation, Observations
-from jobsight_server.forecasts.learner import learnable
-from jobsight_server.forecasts.request import NOT_LEARNED
 from jobsight_server.profiler.exactness import (
     ABOVE_NODES,
     ABOVE_PROCESSORS,
@@ -31,7 +23,6 @@ from jobsight_server.profiler.exactness import (
     SLACK,
     STARTING_S,
     Measurement,
-    Measurements,
     Missing,
     decided,
     from_log,
@@ -58,6 +49,19 @@ from jobsight_server.profiler.sampled import (
 from jobsight_server.profiler.usage import MOST_UNKNOWN, SUM, by_fabric, cpu, fastest, network
 from jobsight_server.settings.declared import Fabric
 from jobsight_server.storage.readings.sample_columns import Floats
+
+
+@dataclass(frozen=True, slots=True)
+class UseConfig:
+    """How the use of a site's runs is read.
+
+    ``fabric`` is the network whose bandwidth counts, ``resident`` the clusters whose logs have no page cache in their
+    memory.
+    """
+
+    fabric: Fabric = "fastest"
+    resident: frozenset[str] = frozenset()
+
 
 CGROUP = "cgroup"
 BITS = 8.0  # of a byte
@@ -215,62 +219,6 @@ def _cgroup_cpu(nodes: Sequence[NodeEvidence], most_unknown: float) -> float | N
     found = [cgroup_cpu(group, node.boundaries, _times(node), most_unknown) for node, group in groups]
     known = [cpu_s for cpu_s in found if not isinstance(cpu_s, Missing)]
     return (sum(known) or None) if len(known) == len(nodes) else None  # no process uses none
-
-
-EventCounts = Counter[tuple[str, str]]
-_STORED = (
-    "value", "peak", "mean", "idle_age_s", "cache", "charged_peak", "fabric", "source", "attribution", "reason",
-    "lower_bound", "quantity",
-)  # fmt: skip
-
-
-def accepted(entries: Measurements, counts: EventCounts) -> dict[str, Measurement]:
-    """Return the entries without invalid values; missing and rejected values are counted by reason."""
-    found = {metric: _refused_if_wrong(entry, counts) for metric, entry in entries.items()}
-    for metric, entry in found.items():
-        if entry.missing is not None:
-            counts["profiles_missing", f"{metric}: {entry.missing.label}"] += 1
-    return found
-
-
-def observations(entries: Measurements, counts: EventCounts) -> Observations:
-    """Return the value to learn for each metric; None without one. Count values that are only shown."""
-    found: Observations = {}
-    for metric, entry in entries.items():
-        is_evidence = entry.value is not None and entry.attribution not in NOT_LEARNED
-        found[metric] = Observation(entry.value or 0.0, entry.lower_bound) if is_evidence else None
-        why = "lower bound" if entry.lower_bound else entry.attribution
-        counts["profiles_shown_only", f"{metric}: {why}"] += entry.value is not None and not _is_learned(entry)
-    return found
-
-
-def _is_learned(entry: Measurement) -> bool:
-    return entry.attribution not in NOT_LEARNED and not entry.lower_bound
-
-
-def _refused_if_wrong(entry: Measurement, counts: EventCounts) -> Measurement:
-    """Return the entry, without its value if that is not a valid measurement, to keep it out of learning."""
-    if entry.value is None or learnable(entry.value):
-        return entry
-    kind = "negative" if entry.value < 0 else "not finite"
-    counts["profiles_refused", kind] += 1
-    return replace(without(Missing(f"its value is {kind}"), entry.attribution), source=entry.source)
-
-
-def row(entry: Measurement) -> dict[str, Any]:
-    """Return the columns of ``profiles`` for the measurement."""
-    return {name: getattr(entry, name) for name in _STORED} | {
-        "fabrics": None if entry.fabrics is None else msgspec.json.encode(entry.fabrics).decode(),
-        "shown_only": entry.value is not None and not _is_learned(entry),
-        "gpus": None if entry.gpus is None else msgspec.json.encode(entry.gpus).decode(),
-    }
-
-
-def forecast_of(judged: Judged) -> dict[str, Any]:
-    """Return the columns of ``profiles`` for the forecasts of a value."""
-    attempts = tuple(judged.attempts)
-    text = None if attempts in ((), (judged.bound,)) else msgspec.json.encode(attempts).decode()
-    return judged._asdict() | {"attempts": text}
 
 
 def _bandwidth(

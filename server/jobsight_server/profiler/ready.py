@@ -10,12 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from sqlalchemy import Connection, Engine, bindparam, text
 
-from jobsight_server.forecasts.request import ForecastConfig
 from jobsight_server.measurements.job_measurements import JobMeasurements
 from jobsight_server.profiler.exactness import Measurements
 from jobsight_server.profiler.gpus import gpus_of_monitoring, gpus_of_nodes, read_gpus
 from jobsight_server.profiler.memory import Idle, idle_before, idle_beside, inside
-from jobsight_server.profiler.profile import profile
+from jobsight_server.profiler.profile import UseConfig, profile
 from jobsight_server.profiler.runs import (
     FRESH_S,
     Boundaries,
@@ -213,7 +212,7 @@ def profiles_of(
     connection: Connection,
     runs: Sequence[EndedRun],
     sampled_nodes: SampledNodes,
-    config: ForecastConfig,
+    config: UseConfig,
     stop: threading.Event | None = None,
     measured: Mapping[int, JobMeasurements] | None = None,
 ) -> list[tuple[EndedRun, Measurements]]:

@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jobsight_server.ground.event_counts import EventCounts
 from jobsight_server.ground.seldom import Seldom
 from jobsight_server.measurements.job_measurements import JobMeasurements, job_measurements
 from jobsight_server.measurements.posting import NoAnswerError
 from jobsight_server.measurements.prometheus import MetricSeries
-from jobsight_server.profiler.profile import EventCounts
 from jobsight_server.profiler.runs import EndedRun, Readings
 from jobsight_server.profiler.sampled import JobCgroup
 from jobsight_server.profiler.usage import Speeds

@@ -21,7 +21,8 @@ from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.forecasts.outlooks import refresh_outlooks
 from jobsight_server.ground.periodic import BackgroundWork
 from jobsight_server.ground.seldom import Seldom
-from jobsight_server.profiler.run import profile_finished, profile_late
+from jobsight_server.learning.finished import LearningOptions, profile_finished
+from jobsight_server.learning.late import profile_late
 from jobsight_server.profiler.site_monitoring import SiteMonitoring
 from jobsight_server.profiler.so_far import watch_running
 from jobsight_server.settings.declared import AccountingSource, Settings
@@ -103,10 +104,10 @@ def _profile(
     clock: Callable[[], float],
     monitoring: SiteMonitoring,
 ) -> None:
-    config = forecast_config(settings)
-    profile_finished(engine, settings.profile_grace_s, clock, stop=stop, config=config, monitoring=monitoring)
+    options = LearningOptions(forecast_config(settings), monitoring, stop=stop)
+    profile_finished(engine, settings.profile_grace_s, clock, options)
     if not stop.is_set():
-        profile_late(engine, settings.profile_grace_s, clock, stop=stop, config=config)
+        profile_late(engine, settings.profile_grace_s, clock, options)
 
 
 def _keep_up(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:

@@ -22,7 +22,7 @@ from jobsight_server.adjust.run import Adjuster
 from jobsight_server.cli import main
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.ground.seldom import Seldom
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import profile_finished
 from jobsight_server.settings.declared import AccountingSource, Settings
 from jobsight_server.settings.tables import AdjustLimits
 from jobsight_server.storage.schema import adjustments

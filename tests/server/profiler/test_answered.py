@@ -11,7 +11,7 @@ from tests import make
 from tests.make import not_none
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import profile_finished
 from jobsight_server.queries.job_detail import job_detail
 from jobsight_server.queries.prometheus import exposition
 from jobsight_server.storage.schema import jobs, profiles

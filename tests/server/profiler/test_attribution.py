@@ -11,7 +11,7 @@ from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.forecasts.history import history
 from jobsight_server.forecasts.workload import jobs_of_database
 from jobsight_server.ground.event_counts import read_event_counts
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import profile_finished
 from jobsight_server.queries.job_detail import job_detail
 from jobsight_server.storage.clusters import Part
 

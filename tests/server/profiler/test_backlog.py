@@ -14,7 +14,7 @@ from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequ
 from jobsight_server.forecasts.events import Observation, last_event, read_learned_until
 from jobsight_server.forecasts.reader import StateKey
 from jobsight_server.forecasts.rounds import catch_up, lock_learning, rebuild, report
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.storage.schema import jobs, learned_until, profiles, series
 
 
@@ -34,7 +34,7 @@ def killed_after(site: Any, rounds: int, limit: int) -> None:
         return 1e9
 
     with pytest.raises(Killed):
-        profile_finished(site.engine, 0.0, clock, limit)
+        profile_finished(site.engine, 0.0, clock, LearningOptions(limit=limit))
 
 
 def lags(site: Any) -> bool:
@@ -45,7 +45,7 @@ def lags(site: Any) -> bool:
 def test_what_is_withdrawn_during_a_backlog_ends_it_and_the_rest_is_retrained(site: Any, plan: Any) -> None:
     for job in plan(7, 60):
         site.run(**job)
-    profile_finished(site.engine, 0.0, lambda: 1e9, limit=30)
+    profile_finished(site.engine, 0.0, lambda: 1e9, LearningOptions(limit=30))
     for job in plan(8, 60):
         site.run(**{**job, "job_id": f"later {job['job_id']}"})
     rounds = 0
@@ -61,8 +61,8 @@ def test_what_is_withdrawn_during_a_backlog_ends_it_and_the_rest_is_retrained(si
         return 1e9
 
     with pytest.raises(ValueError, match="retrain on all jobs"):
-        profile_finished(site.engine, 0.0, clock, limit=10)
-    assert profile_finished(site.engine, 0.0, lambda: 1e9, limit=10) > 0
+        profile_finished(site.engine, 0.0, clock, LearningOptions(limit=10))
+    assert profile_finished(site.engine, 0.0, lambda: 1e9, LearningOptions(limit=10)) > 0
     rows = site.model()
     assert {row[3] for row in rows[0]} != {0}
     rebuild(site.engine)
@@ -93,7 +93,7 @@ def test_what_nothing_was_learned_of_for_a_year_goes_however_it_was_learned(site
         with site.engine.begin() as connection:
             lock_learning(connection)
             catch_up(connection, ForecastConfig())
-    profile_finished(site.engine, 0.0, lambda: 1e9, limit=7)
+    profile_finished(site.engine, 0.0, lambda: 1e9, LearningOptions(limit=7))
     rows = site.model()
     ids = {row[0] for row in rows[1]}
     of_kinds = {
@@ -142,7 +142,7 @@ def test_whoever_learns_or_is_killed_the_model_is_that_of_the_stored_rows(site: 
         nonlocal depth
         depth += 1
         try:
-            profile_finished(site.engine, 0.0, between_rounds, limit=rng.choice([3, 20]))
+            profile_finished(site.engine, 0.0, between_rounds, LearningOptions(limit=rng.choice([3, 20])))
         except Killed:
             pass
         finally:

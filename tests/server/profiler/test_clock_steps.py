@@ -8,7 +8,7 @@ import pytest
 
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import Batch, BatchMark, Submission
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import profile_finished
 from jobsight_server.storage.readings.sent import BatchInterface
 
 RATE_BPS, CPUS, LIFE_S = 8e6, 4, 600

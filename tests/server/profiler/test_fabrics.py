@@ -12,7 +12,7 @@ from tests.make import not_none
 
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import ForecastConfig
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.profiler.runs import to_readings
 from jobsight_server.profiler.usage import by_fabric, fastest, link_speeds
 from jobsight_server.queries.job_detail import job_detail
@@ -45,7 +45,7 @@ def a_node(site: Any, name: str, ethernet: int, infiniband: int | None, *links: 
 
 def bandwidth(site: Any, fabric: Fabric, *on: str) -> Any:
     run = site.run(f"{fabric}.s", 1000.0, 1200.0, dict.fromkeys(on, 2))
-    profile_finished(site.engine, 0.0, lambda: 5000.0, config=ForecastConfig(fabric=fabric))
+    profile_finished(site.engine, 0.0, lambda: 5000.0, LearningOptions(config=ForecastConfig(fabric=fabric)))
     return site.profile(run)["bandwidth"]
 
 

@@ -12,9 +12,9 @@ import pytest
 from sqlalchemy import insert, update
 from tests import make
 
+from jobsight_server.learning.finished import profile_finished
 from jobsight_server.measurements.prometheus import MetricSeries
 from jobsight_server.profiler.gpus import gpus_of
-from jobsight_server.profiler.run import profile_finished
 from jobsight_server.storage.readings.gpu_columns import GpuColumns, pack_gpus
 from jobsight_server.storage.schema import gpu_samples, jobs
 

@@ -12,8 +12,8 @@ from tests.make import not_none
 
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import ForecastConfig, forecast_config
+from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.profiler.exactness import Missing
-from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.runs import Boundaries
 from jobsight_server.profiler.sampled import StoredRow, cgroup_cpu, has_cgroup, job_cgroup, read_job_memory
 from jobsight_server.queries.job_detail import job_detail
@@ -135,7 +135,7 @@ def test_a_site_says_that_its_logs_have_no_page_cache(
     logs = [AccountingSource(cluster=name, sacct=("sacct",), page_cache=False) for name in clusters]
     run = sqlite_site.run("1", 1000.0, 1200.0, {"n1": 4}, used_memory_bytes=9 * GB, memory_with_cache=True)
     config = forecast_config(Settings(accounting=tuple(logs)))
-    profile_finished(sqlite_site.engine, 0.0, lambda: 5000.0, config=config)
+    profile_finished(sqlite_site.engine, 0.0, lambda: 5000.0, LearningOptions(config=config))
     found = sqlite_site.profile(run)["memory"]
     assert (found.value, found.quantity, found.lower_bound) == (9 * GB / 4, quantity, False)
 

@@ -19,7 +19,8 @@ from tests.make import not_none
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import AgentReport, Batch, Submission
-from jobsight_server.profiler.run import profile_finished, profile_late
+from jobsight_server.learning.finished import LearningOptions, profile_finished
+from jobsight_server.learning.late import profile_late
 from jobsight_server.storage.readings.sent import BatchInterface
 from jobsight_server.storage.schema import jobs, late_batches, profiles
 
@@ -37,7 +38,8 @@ def rows(since: int, until: int, rate: int = 1000) -> list[Any]:
 
 def go(site: Any, now: float, **more: Any) -> tuple[int, int]:
     clock = lambda: now  # noqa: E731
-    return profile_finished(site.engine, GRACE, clock, **more), profile_late(site.engine, GRACE, clock, **more)
+    options = LearningOptions(**more)
+    return profile_finished(site.engine, GRACE, clock, options), profile_late(site.engine, GRACE, clock, options)
 
 
 def cut_off(site: Any) -> tuple[int, int]:
@@ -220,8 +222,8 @@ def test_over_random_histories_learning_again_gives_the_same_rows(site: Any, see
                     site.arrive(node, sequence[node], rows(sent[node] + 60, until, rng.choice([1000])), float(now))
                     sent[node] = until
         limit = rng.choice([3, 200])
-        profile_finished(site.engine, GRACE, lambda now=now: float(now), limit)
-        late_values += profile_late(site.engine, GRACE, lambda now=now: now + 40.0, limit)
+        profile_finished(site.engine, GRACE, lambda now=now: float(now), LearningOptions(limit=limit))
+        late_values += profile_late(site.engine, GRACE, lambda now=now: now + 40.0, LearningOptions(limit=limit))
         if now == 15_000:
             learned = site.model()
             rebuild(site.engine)
@@ -236,11 +238,12 @@ def test_over_random_histories_learning_again_gives_the_same_rows(site: Any, see
 
 CHILD = """
 import sys
-from jobsight_server.profiler.run import profile_late
+from jobsight_server.learning.finished import LearningOptions
+from jobsight_server.learning.late import profile_late
 from jobsight_server.storage.engine import open_engine
 engine = open_engine(sys.argv[1])
 print("go", flush=True)
-profile_late(engine, 600.0, lambda: 3100.0, limit=1)
+profile_late(engine, 600.0, lambda: 3100.0, LearningOptions(limit=1))
 """
 
 

@@ -19,7 +19,7 @@ from tests.processes import is_running
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.forecasts.learners import BY_COST, dealt, usable_cores
 from jobsight_server.ground.errors import UserError
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.storage.schema import (
     jobs,
     learned_until,
@@ -59,7 +59,7 @@ def test_more_processes_give_the_same_rows(site: Any, plan: Any, processes: int)
     found = []
     for number in (1, processes):
         forget(site)
-        assert profile_finished(site.engine, 0.0, lambda: 1e9, limit=30, processes=number) == 180
+        assert profile_finished(site.engine, 0.0, lambda: 1e9, LearningOptions(limit=30, processes=number)) == 180
         found.append({table.name: site.dump(table) for table in LEARNED})
     assert found[0] == found[1]
     metrics = {row[2] for row in found[0]["model_state"]}
@@ -70,7 +70,7 @@ def test_more_processes_give_the_same_rows(site: Any, plan: Any, processes: int)
 def test_a_killed_process_ends_the_command_and_nothing_is_lost(sqlite_site: Any, plan: Any) -> None:
     site = sqlite_site
     fill(site, plan)
-    profile_finished(site.engine, 0.0, lambda: 1e9, limit=30)
+    profile_finished(site.engine, 0.0, lambda: 1e9, LearningOptions(limit=30))
     expected = {table.name: site.dump(table) for table in LEARNED}
     forget(site)
     learned = 0
@@ -82,10 +82,10 @@ def test_a_killed_process_ends_the_command_and_nothing_is_lost(sqlite_site: Any,
             os.kill(multiprocessing.active_children()[0].pid or 0, signal.SIGKILL)
 
     with pytest.raises(UserError, match="exit code -9, perhaps for lack of memory: repeat the command"):
-        profile_finished(site.engine, 0.0, lambda: 1e9, limit=30, progress=kill_one, processes=3)
+        profile_finished(site.engine, 0.0, lambda: 1e9, LearningOptions(limit=30, progress=kill_one, processes=3))
     assert multiprocessing.active_children() == []
     assert learned == 120
-    assert profile_finished(site.engine, 0.0, lambda: 1e9, limit=30) == 60
+    assert profile_finished(site.engine, 0.0, lambda: 1e9, LearningOptions(limit=30)) == 60
     assert {table.name: site.dump(table) for table in LEARNED} == expected
 
 

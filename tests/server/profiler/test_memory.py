@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from jobsight_server.learning.finished import profile_finished
 from jobsight_server.profiler.memory import (
     FRESH_S,
     Idle,
@@ -18,7 +19,6 @@ from jobsight_server.profiler.memory import (
     node_memory,
     together,
 )
-from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.runs import Readings, to_readings
 from jobsight_server.profiler.usage import JobInterval, Missing
 from jobsight_server.storage.readings.sample_columns import SampleColumns

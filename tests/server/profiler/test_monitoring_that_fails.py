@@ -16,8 +16,8 @@ from urllib.parse import parse_qs
 import pytest
 from tests import make
 
+from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.measurements import prometheus as client
-from jobsight_server.profiler.run import profile_finished
 from jobsight_server.profiler.site_monitoring import PATIENCE_S, SiteMonitoring
 from jobsight_server.settings.measurements import MeasurementSource
 
@@ -72,7 +72,7 @@ class Profiler:
         self.run = site.run("1", START, END, {"n1": 2}, used_cpu_s=5000.0)
 
     def go(self) -> int:
-        return profile_finished(self.site.engine, 600.0, lambda: self.now, monitoring=self.monitoring)
+        return profile_finished(self.site.engine, 600.0, lambda: self.now, LearningOptions(monitoring=self.monitoring))
 
     def counts(self) -> dict[tuple[str, str], int]:
         return make.counts(self.site.engine)
@@ -155,7 +155,7 @@ def test_a_long_life_is_asked_for_in_pieces(sqlite_site: Any, monitoring: Monito
     site = sqlite_site
     site.run("2", START, START + 40 * 3600.0, {"n1": 2})
     source = MeasurementSource(cluster="alpha", url=monitoring.url, queries={"memory_bytes": "x"}, presets=("dcgm",))
-    profile_finished(site.engine, 0.0, lambda: 1e6, monitoring=SiteMonitoring([source], lambda: 1e6))
+    profile_finished(site.engine, 0.0, lambda: 1e6, LearningOptions(monitoring=SiteMonitoring([source], lambda: 1e6)))
     ranges = [asked["query"].rpartition("[")[2] for asked in monitoring.asked if "FB_USED" in asked["query"]]
     assert sorted(ranges) == ["14400s]"] + ["21600s]"] * 6
     (own,) = [asked for asked in monitoring.asked if asked["query"] == "x"]
@@ -224,7 +224,9 @@ def test_old_jobs_are_not_given_up_where_the_server_is_to_stop(sqlite_site: Any,
     profiler.now = END + 2 * PATIENCE_S
     stop = threading.Event()
     stop.set()
-    profile_finished(profiler.site.engine, 600.0, lambda: profiler.now, stop=stop, monitoring=profiler.monitoring)
+    profile_finished(
+        profiler.site.engine, 600.0, lambda: profiler.now, LearningOptions(stop=stop, monitoring=profiler.monitoring)
+    )
     assert profiler.site.profile(profiler.run) == {}
     assert profiler.go() == 1
     assert monitoring.asked

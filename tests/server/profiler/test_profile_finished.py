@@ -10,7 +10,7 @@ from sqlalchemy import Engine, event, text, update
 from tests import make
 
 from jobsight_server.forecasts.rounds import rebuild
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.profiler.runs import ON_NODES
 from jobsight_server.storage.schema import jobs, profiles, series
 
@@ -24,7 +24,7 @@ def readings(until: int, in_rate: int, out_rate: int, cpu_rate: float = 2.0, mem
 
 
 def go(engine: Engine, now: float = 0.0, grace_s: float = 600.0, limit: int = 200) -> int:
-    return profile_finished(engine, grace_s, lambda: now, limit)
+    return profile_finished(engine, grace_s, lambda: now, LearningOptions(limit=limit))
 
 
 @pytest.mark.storage

@@ -15,7 +15,7 @@ from jobsight_server.forecasts.request import job_question
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.forecasts.rounds import report as report_outcome
 from jobsight_server.ground.event_counts import read_event_counts
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import profile_finished
 from jobsight_server.storage.schema import model_state, outcomes, series
 
 MIB = 2**20

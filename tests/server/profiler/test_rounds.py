@@ -14,7 +14,7 @@ from jobsight_predictor.profile import Profile
 from jobsight_server.forecasts.reader import StateKey, state_of, stored_states
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.forecasts.rounds import rebuild
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.storage.schema import jobs, pending_at_start, pending_forecasts, profiles
 
 
@@ -111,7 +111,7 @@ def test_what_is_learned_during_a_rebuild_is_caught_up_with(site: Any, plan: Any
         for job in planned[50:]:
             site.run(**job)
         site.run("running.s", 100, None, submitted=50.0, user="a")
-        profile_finished(site.engine, 0.0, lambda: 1e9, limit=7)
+        profile_finished(site.engine, 0.0, lambda: 1e9, LearningOptions(limit=7))
 
     rebuild(site.engine, progress=go_on)
     rows = site.model()

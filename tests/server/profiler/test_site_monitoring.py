@@ -14,7 +14,7 @@ from tests.server.profiler.monitoring import History, Point, prometheus, victori
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.ground.amounts import DAY_S
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.profiler.site_monitoring import SiteMonitoring
 from jobsight_server.queries.applications import applications
 from jobsight_server.queries.job_detail import job_detail, run_efficiencies
@@ -175,7 +175,7 @@ def url(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def measured(site: Any, run_id: int, **source: Any) -> dict[str, Any]:
     """The profile of the run by a source with these settings."""
     monitoring = SiteMonitoring([MeasurementSource(cluster="alpha", **source)], time.time)
-    assert profile_finished(site.engine, 600.0, time.time, monitoring=monitoring) == 1
+    assert profile_finished(site.engine, 600.0, time.time, LearningOptions(monitoring=monitoring)) == 1
     found: dict[str, Any] = site.profile(run_id)
     return found
 
@@ -293,7 +293,7 @@ def test_job_ids_are_data(site: Any, url: str) -> None:
         run = site.run(job, START, END, {"n1": 2})
         for preset in ("cgroup_exporter", "jobstats"):
             monitoring = SiteMonitoring([MeasurementSource(cluster="alpha", url=url, presets=(preset,))], time.time)
-            profile_finished(site.engine, 600.0, time.time, monitoring=monitoring)
+            profile_finished(site.engine, 600.0, time.time, LearningOptions(monitoring=monitoring))
         assert site.profile(run)["cpu"].value is None
     assert not [label for name, label in make.counts(site.engine) if name == "measurements_refused"]
 

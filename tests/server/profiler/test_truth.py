@@ -14,7 +14,7 @@ from jobsight_emulator.plan import Faults, SitePlan
 from jobsight_server.forecasts import ForecastConfig
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import Submission, decode, unpack
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.storage.schema import jobs, nodes, profiles, series
 
 INTERVAL_S = 60
@@ -42,8 +42,8 @@ def _profiled(site: Any, plan: SitePlan) -> tuple[Any, dict[tuple[str, float], A
         given = {"cluster": truth.cluster, "user": truth.user, "name": truth.application}
         site.run(truth.job_id, truth.start, truth.end, on, requested_memory_bytes=REQUESTED * truth.processors, **given)
     both = ForecastConfig(fabric="sum")  # an emulated job's traffic passes both networks of its nodes
-    done = profile_finished(site.engine, 600.0, lambda: 0.0, config=both)
-    done += profile_finished(site.engine, 0.0, lambda: 1.0, config=both)
+    done = profile_finished(site.engine, 600.0, lambda: 0.0, LearningOptions(config=both))
+    done += profile_finished(site.engine, 0.0, lambda: 1.0, LearningOptions(config=both))
     assert done == len(truths)
     return emulation, truths
 

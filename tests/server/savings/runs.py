@@ -11,7 +11,7 @@ from tests import make
 
 from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.ground.job_names import application
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.storage.schema import jobs
 
 NOON = 1_700_049_600.0  # 2023-11-15
@@ -64,4 +64,4 @@ def many(engine: Engine, count: int, seed: int = 1) -> list[int]:
 
 
 def learn(engine: Engine, **more: Any) -> int:
-    return profile_finished(engine, 0.0, lambda: 1e10, **more)
+    return profile_finished(engine, 0.0, lambda: 1e10, LearningOptions(**more))

@@ -22,7 +22,7 @@ from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.forecasts.reader import recommended_requests
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.ground.amounts import size_text, time_text
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import profile_finished
 from jobsight_server.savings.totals import count_again
 from jobsight_server.storage import schema
 

@@ -11,7 +11,7 @@ from tests import make
 from jobsight_predictor.metrics import metrics_of
 from jobsight_server.advice.changes import ChangeWatch
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import profile_finished
 from jobsight_server.storage.schema import jobs
 
 GIB = 2**30

@@ -11,7 +11,7 @@ from tests import make
 
 from jobsight_server.forecasts import ForecastConfig
 from jobsight_server.forecasts.outlooks import refresh_outlooks
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import profile_finished
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings.load import load_settings
 from jobsight_server.storage import schema

@@ -18,8 +18,8 @@ from tests.make import not_none, output_of
 
 from jobsight_server.cli import main
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
+from jobsight_server.learning.finished import profile_finished
 from jobsight_server.mail.weekly import preview
-from jobsight_server.profiler.run import profile_finished
 from jobsight_server.queries.report import report
 from jobsight_server.storage import schema
 

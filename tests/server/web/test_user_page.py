@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import insert, update
 from tests import make
 
-from jobsight_server.profiler.run import profile_finished
+from jobsight_server.learning.finished import profile_finished
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_counts import count_all
 

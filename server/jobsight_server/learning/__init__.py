@@ -1,0 +1,1 @@
+"""Learning of finished runs: profiled, learned, and added to the sums."""
