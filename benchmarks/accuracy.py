@@ -35,7 +35,7 @@ WORKFLOWS = ("eager", "mag")
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class BacktestTask:
     """One backtest. `baselines`: with bounds compared at each baseline's failures, which takes ten times as long."""
 
     trace: str
@@ -46,15 +46,15 @@ class Task:
 
 # The longest first, so that both processes end at about the same time.
 TASKS = (
-    *(Task(trace, "memory", baselines=True) for trace in ("LANL-CM5", "METACENTRUM", "UniLu-Gaia")),
-    Task("Bitbrains", "bandwidth", baselines=True),
-    *(Task(trace, "memory", baselines=True) for trace in WORKFLOWS),
-    Task("LANL-CM5", "runtime"),
-    Task("LANL-CM5", "cpu"),
-    Task("METACENTRUM", "runtime"),
-    *(Task(trace, "memory", "submission") for trace in ("LANL-CM5", "METACENTRUM", "UniLu-Gaia")),
-    *(Task(trace, "runtime") for trace in ("SDSC-SP2", "UniLu-Gaia", "KTH-SP2")),
-    *(Task("Bitbrains", metric) for metric in ("memory", "cpu")),
+    *(BacktestTask(trace, "memory", baselines=True) for trace in ("LANL-CM5", "METACENTRUM", "UniLu-Gaia")),
+    BacktestTask("Bitbrains", "bandwidth", baselines=True),
+    *(BacktestTask(trace, "memory", baselines=True) for trace in WORKFLOWS),
+    BacktestTask("LANL-CM5", "runtime"),
+    BacktestTask("LANL-CM5", "cpu"),
+    BacktestTask("METACENTRUM", "runtime"),
+    *(BacktestTask(trace, "memory", "submission") for trace in ("LANL-CM5", "METACENTRUM", "UniLu-Gaia")),
+    *(BacktestTask(trace, "runtime") for trace in ("SDSC-SP2", "UniLu-Gaia", "KTH-SP2")),
+    *(BacktestTask("Bitbrains", metric) for metric in ("memory", "cpu")),
 )
 DRAWN = [task for task in TASKS if task.baselines]
 
@@ -62,7 +62,7 @@ DRAWN = [task for task in TASKS if task.baselines]
 KEPT = ROOT / "build/accuracy"
 
 
-def account(task: Task) -> dict[str, Any]:
+def account(task: BacktestTask) -> dict[str, Any]:
     """Run one backtest, or read its result from an earlier run of this program."""
     code = hashlib.sha256()
     for file in sorted((ROOT / "predictor").rglob("*.py")):
@@ -77,9 +77,9 @@ def account(task: Task) -> dict[str, Any]:
     return loaded
 
 
-def accounts(tasks: Sequence[Task]) -> dict[Task, dict[str, Any]]:
+def accounts(tasks: Sequence[BacktestTask]) -> dict[BacktestTask, dict[str, Any]]:
     """Run all backtests, two at a time, in the order of `tasks`."""
-    found: dict[Task, dict[str, Any]] = {}
+    found: dict[BacktestTask, dict[str, Any]] = {}
     with ProcessPoolExecutor(2) as pool:
         waiting = {pool.submit(account, task): task for task in tasks}
         for done in as_completed(waiting):
@@ -133,7 +133,7 @@ def main() -> int:
             return 1
     pictures = args.output / "accuracy"
     pictures.mkdir(parents=True, exist_ok=True)
-    tasks = [Task("small", "memory"), *(task for task in TASKS if task.trace not in missing)]
+    tasks = [BacktestTask("small", "memory"), *(task for task in TASKS if task.trace not in missing)]
     found = accounts(tasks)
     for task in DRAWN:
         if task in found:

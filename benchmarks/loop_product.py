@@ -41,7 +41,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class Allocated:
     """What a job gets: GiB of memory and seconds, None without a limit."""
 
     job_id: int
@@ -54,7 +54,7 @@ class Ended:
     """A run that has ended, as Slurm sees it; ``seen_gib``: the memory in its log."""
 
     job: Any
-    given: Given
+    given: Allocated
     submitted: float
     start: float
     end: float
@@ -88,7 +88,7 @@ class Product:
         self._reader = AnswerReader(self._config)
         self._read = self.engine.execution_options(reading=True)
         self._jobs = 0
-        self._pending: dict[int, tuple[Any, Given, float]] = {}
+        self._pending: dict[int, tuple[Any, Allocated, float]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -97,7 +97,7 @@ class Product:
         self.engine.dispose()
         shutil.rmtree(self._folder)
 
-    def submit(self, job: Any, now: float) -> Given:
+    def submit(self, job: Any, now: float) -> Allocated:
         """Decide what a job gets, as the submit hook does, and let the queue list it."""
         self._apply(self._started(now), now)
         asked = None if job.asked is None else math.ceil(job.asked * GIB / MIB) * MIB
@@ -107,7 +107,7 @@ class Product:
         self._jobs += 1
         memory = None if memory is None else math.ceil(memory / MIB) * MIB
         longer = job.limit if limit is None or job.limit is None else max(job.limit, limit)
-        given = Given(self._jobs, None if memory is None else memory / GIB, longer)
+        given = Allocated(self._jobs, None if memory is None else memory / GIB, longer)
         self._apply([_job_row(job, given, now, State="PENDING", Start="Unknown", End="Unknown")], now)
         self._pending[given.job_id] = job, given, now
         return given
@@ -161,7 +161,7 @@ def _comment(job: Any) -> str:
     return "; ".join(filter(None, (job.comment, facts and f"jobsight:{facts}")))
 
 
-def _job_row(job: Any, given: Given, submitted: float, **more: object) -> dict[str, object]:
+def _job_row(job: Any, given: Allocated, submitted: float, **more: object) -> dict[str, object]:
     """Return the row of a job, with the amounts it was given, and the user's in the comment, as the hook records."""
     mib = None if given.memory_gib is None else round(given.memory_gib * 1024)
     own = None if job.asked is None else math.ceil(job.asked * 1024)

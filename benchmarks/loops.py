@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from loop_product import STARTS_AFTER_S, Ended, Given, Product
+from loop_product import STARTS_AFTER_S, Allocated, Ended, Product
 
 ATTEMPTS = 7
 AGAIN_AFTER_S = 60.0
@@ -31,13 +31,13 @@ LEAST_WASTE = 0.02
 class Site(Protocol):
     """Decides what jobs get, and learns from the runs that end at the same time."""
 
-    def submit(self, job: Any, now: float) -> Given: ...
+    def submit(self, job: Any, now: float) -> Allocated: ...
 
     def learn(self, ended: list[Ended]) -> None: ...
 
 
 @dataclass(slots=True)
-class Outcome:
+class LoopTotals:
     """Counts of a loop; memory in GiB-seconds."""
 
     jobs: int = 0
@@ -54,7 +54,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class LoopAttempt:
     """One attempt of a job with what follows: whether it is killed, and whether its own request would have done."""
 
     ended: Ended
@@ -64,7 +64,7 @@ class Run:
     needed_gib: float
 
 
-def run_of(job: Any, given: Given, attempt: int, submitted: float) -> Run:
+def run_of(job: Any, given: Allocated, attempt: int, submitted: float) -> LoopAttempt:
     """Let a job run with what it was given."""
     memory, limit = given.memory_gib, given.limit_s
     need = job.need(memory) if callable(job.need) else job.need
@@ -87,7 +87,7 @@ def run_of(job: Any, given: Given, attempt: int, submitted: float) -> Run:
     }
     start = submitted + STARTS_AFTER_S
     ended = Ended(job, given, submitted, start, start + max(1.0, ran_s), state, exit_code, seen)
-    return Run(ended, attempt, killed_for is not None, would_hold[killed_for], least)
+    return LoopAttempt(ended, attempt, killed_for is not None, would_hold[killed_for], least)
 
 
 class Loop:
@@ -96,16 +96,16 @@ class Loop:
     def __init__(self, site: Site, jobs: Sequence[Any]) -> None:
         self._site = site
         self._chain: Iterator[Any] = iter([job for job in jobs if job.at is None])
-        self._ends: list[tuple[float, int, Run]] = []
+        self._ends: list[tuple[float, int, LoopAttempt]] = []
         self._submissions: list[tuple[float, int, Any, int]] = []
         self._events = 0
-        self.outcome = Outcome()
+        self.outcome = LoopTotals()
         for job in jobs:
             if job.at is not None:
                 self._submit_at(job.at, job)
         self._continue_chain(0.0)
 
-    def play(self) -> Outcome:
+    def play(self) -> LoopTotals:
         """Play until no job is left."""
         while self._ends or self._submissions:
             if self._ends and (not self._submissions or self._ends[0][0] <= self._submissions[0][0]):
@@ -120,7 +120,7 @@ class Loop:
         return self.outcome
 
     def _end_together(self) -> None:
-        now, together = self._ends[0][0], list[Run]()
+        now, together = self._ends[0][0], list[LoopAttempt]()
         while self._ends and self._ends[0][0] == now:
             together.append(heapq.heappop(self._ends)[2])
         self._site.learn([run.ended for run in together])
@@ -141,7 +141,7 @@ class Loop:
         if (job := next(self._chain, None)) is not None:
             self._submit_at(now + AGAIN_AFTER_S, job)
 
-    def _count(self, run: Run) -> None:
+    def _count(self, run: LoopAttempt) -> None:
         ended, counts = run.ended, self.outcome
         seconds, given = ended.end - ended.start, ended.given.memory_gib or 0.0
         is_complete = ended.state == "COMPLETED"
@@ -188,14 +188,14 @@ def main() -> int:
         print(_line(name, outcome, outcome.waste), flush=True)
         if args.verbose:
             print(f"    {label}: {sentence}", flush=True)
-    total = Outcome(*(sum(getattr(one, name) for one in outcomes) for name in ("jobs", "kills", "own", "lost")))
+    total = LoopTotals(*(sum(getattr(one, name) for one in outcomes) for name in ("jobs", "kills", "own", "lost")))
     logs = [math.log(max(LEAST_WASTE, one.waste)) for one in outcomes if one.used]
     print(_line("total", total, math.exp(sum(logs) / len(logs)) if logs else math.inf))
     print(f"waste of the total is the geometric mean of the {len(logs)} loops in which a job completed")
     return 0
 
 
-def _line(name: str, of: Outcome, waste: float) -> str:
+def _line(name: str, of: LoopTotals, waste: float) -> str:
     return f"{name:<34}{of.jobs:>6}{of.kills:>6}{of.own:>5}{of.lost:>5}{waste:>8.3f}"
 
 

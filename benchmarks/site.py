@@ -193,7 +193,7 @@ ROUTES = (
 )  # fmt: skip
 
 
-class Answer(NamedTuple):
+class TimedAnswer(NamedTuple):
     """One answer: ``size`` in bytes on the wire, seconds until it arrived, and the server's CPU seconds."""
 
     status: int
@@ -204,7 +204,7 @@ class Answer(NamedTuple):
     text: str
 
 
-class Server:
+class ServedSite:
     """`jobsight serve` on a database, with what its processes have spent."""
 
     def __init__(self, database: Path) -> None:
@@ -215,7 +215,7 @@ class Server:
             f"{host}:{int(port) + 1}", "--query-workers", "1",
         ]  # fmt: skip
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> ServedSite:
         self._log = tempfile.TemporaryFile()
         self.process = psutil.Popen(self._command, stdout=self._log, stderr=self._log)
         return self
@@ -239,7 +239,7 @@ class Server:
         self._browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
         self._browser.open(f"http://{self.address}/login", f"once={secret}".encode(), timeout=60).close()
 
-    def ask(self, path: str, tag: str | None = None) -> Answer:
+    def ask(self, path: str, tag: str | None = None) -> TimedAnswer:
         """Get the answer as a browser does; 304 if its copy with this tag is current."""
         headers = {"Accept-Encoding": "gzip"} | ({"If-None-Match": tag} if tag else {})
         request = urllib.request.Request(f"http://{self.address}{path}", headers=headers)
@@ -253,12 +253,12 @@ class Server:
                 status, body, packed = error.code, error.read(), False
         wall_s = time.perf_counter() - begin
         text = gzip.decompress(body).decode() if packed else body.decode()
-        return Answer(status, len(body), tag, wall_s, self.cpu_s() - spent, text)
+        return TimedAnswer(status, len(body), tag, wall_s, self.cpu_s() - spent, text)
 
 
 def measure(args: argparse.Namespace) -> None:
     """Print what each page and route costs."""
-    with Server(args.database) as server:
+    with ServedSite(args.database) as server:
         begin = time.perf_counter()
 
         def answers() -> bool:
@@ -291,7 +291,7 @@ def measure(args: argparse.Namespace) -> None:
     print(f"first answer {first_s:.1f} s after the start")
 
 
-def _cost(server: Server, path: str, rounds: int) -> dict[str, Any]:
+def _cost(server: ServedSite, path: str, rounds: int) -> dict[str, Any]:
     first = server.ask(path)
     if first.status != 200:
         raise SystemExit(f"{path}: {first.status} {first.text[:200]}")

@@ -49,7 +49,7 @@ ROOM_BYTES = 60 * 2**20  # allowed growth of a process after its first minute
 PAGES = ("now", "users", "nodes", "waste")
 
 
-class Sender(threading.Thread):
+class BatchSender(threading.Thread):
     """Sends the batches of some nodes, each node's in order, each until acknowledged."""
 
     def __init__(self, site: Site, nodes: range, began: float, stop: threading.Event) -> None:
@@ -108,7 +108,7 @@ def batch(node: int, sequence: int, began: float) -> bytes:
     return json.dumps(values).encode()
 
 
-class Users(threading.Thread):
+class UserLoad(threading.Thread):
     """Jobs that end, a question about each, and ``pages`` open pages, each polled every 3 s."""
 
     def __init__(self, site: Site, jobs_a_minute: int, pages: int, began: float, stop: threading.Event) -> None:
@@ -195,8 +195,8 @@ def soak(args: argparse.Namespace, directory: Path, console: Console) -> list[st
         began = time.time()
         per = -(-args.nodes // args.senders)
         parts = [range(i, min(i + per, args.nodes)) for i in range(0, args.nodes, per)]
-        senders = [Sender(site, part, began, stop) for part in parts]
-        users = Users(site, args.jobs, args.pages, began, stop)
+        senders = [BatchSender(site, part, began, stop) for part in parts]
+        users = UserLoad(site, args.jobs, args.pages, began, stop)
         for thread in (*senders, users):
             thread.start()
         task = progress.add_task("soaking", total=args.minutes * 60)
@@ -248,7 +248,7 @@ def _settled(site: Site, jobs: int) -> bool:
 
 
 def check(
-    site: Site, senders: list[Sender], users: Users, began: float, retention_s: float, console: Console
+    site: Site, senders: list[BatchSender], users: UserLoad, began: float, retention_s: float, console: Console
 ) -> list[str]:
     """Check the database against the acknowledged batches."""
     wrong: list[str] = []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobsight_agent.machine import NodeDescription, OwnerPresence
-from jobsight_agent.reading import GpuUse, Interface, JobUsage, Mark, Reading
+from jobsight_agent.reading import GpuReading, Interface, JobUsage, Mark, Reading
 
 FORMAT = 1
 FORMAT_WITH_JOBS = 2
@@ -171,7 +171,7 @@ def _job_to_wire(job: str, uses: Sequence[tuple[int, JobUsage]]) -> dict[str, An
     }
 
 
-def _gpu_to_wire(uses: Sequence[GpuUse]) -> dict[str, Any]:
+def _gpu_to_wire(uses: Sequence[GpuReading]) -> dict[str, Any]:
     return {
         "gpu": uses[0].gpu,
         "total_bytes": max((use.total_bytes for use in uses if use.total_bytes is not None), default=None),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jobsight_agent.procfiles import MOST_BYTES
-from jobsight_agent.reading import MOST_GPUS, GpuUse
+from jobsight_agent.reading import MOST_GPUS, GpuReading
 
 _BUSY, _USED, _TOTAL = "gpu_busy_percent", "mem_info_vram_used", "mem_info_vram_total"
 
@@ -18,7 +18,7 @@ def find_gpus(sys_root: Path) -> tuple[str, ...]:
     return tuple(str(device) for _, device in found if any((device / file).exists() for file in (_BUSY, _USED)))
 
 
-def read_gpus(devices: Sequence[str], number: Callable[[str], int], missed: list[str]) -> tuple[GpuUse, ...]:
+def read_gpus(devices: Sequence[str], number: Callable[[str], int], missed: list[str]) -> tuple[GpuReading, ...]:
     """Return the use of each card; ``number`` reads its files. An invalid value is ``missed``."""
 
     def read(path: str, most: int) -> int | None:
@@ -37,5 +37,5 @@ def read_gpus(devices: Sequence[str], number: Callable[[str], int], missed: list
     for device in devices[:MOST_GPUS]:
         total = read(f"{device}/{_TOTAL}", MOST_BYTES) or None
         used = read(f"{device}/{_USED}", total or MOST_BYTES)
-        found.append(GpuUse(Path(device).parent.name, read(f"{device}/{_BUSY}", 100), used, total))
+        found.append(GpuReading(Path(device).parent.name, read(f"{device}/{_BUSY}", 100), used, total))
     return tuple(found)

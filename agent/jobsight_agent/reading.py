@@ -65,7 +65,7 @@ class JobUsage:
 
 
 @dataclass(frozen=True, slots=True)
-class GpuUse:
+class GpuReading:
     """A GPU's use and memory at one instant; None is a value that could not be read."""
 
     gpu: str
@@ -97,7 +97,7 @@ class Reading:
     jobs: tuple[JobUsage, ...] = ()
     boottime_s: float | None = None
     uncounted: tuple[str, ...] = ()
-    gpus: tuple[GpuUse, ...] = ()
+    gpus: tuple[GpuReading, ...] = ()
 
     @property
     def shape(self) -> tuple[object, ...]:
@@ -192,9 +192,9 @@ def _job_usage(job: Any, cpu_s: Any, anon: Any, shmem: Any, file: Any, charged: 
     )
 
 
-def _gpu_use(gpu: Any, busy: Any, used: Any, total: Any) -> GpuUse:
+def _gpu_use(gpu: Any, busy: Any, used: Any, total: Any) -> GpuReading:
     amounts = (_optional_count(value, MOST_BYTES) for value in (used, total))
-    return GpuUse(_name(gpu, _LONGEST_NAME), _optional_count(busy, 100), *amounts)
+    return GpuReading(_name(gpu, _LONGEST_NAME), _optional_count(busy, 100), *amounts)
 
 
 def _counters(values: Any, ports: tuple[Interface, ...]) -> tuple[int | None, ...]:

@@ -12,7 +12,7 @@ from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.runs import Failure
-from jobsight_server.decision.evidence import SAME, Evidence, Resource, Run, Says
+from jobsight_server.decision.evidence import SAME, Evidence, Resource, RunUse, Says
 from jobsight_server.decision.rule import Limits, decide, readable
 from jobsight_server.forecasts.request import LEAST, shape_of
 
@@ -73,7 +73,7 @@ class Recommender:
         says: Says = "ran out" if ran.failure else "at least" if lower_bound else "exact"
         asked = shape.asked(self._resource)
         held, is_lowered = (whole, whole < SAME * asked) if ran.failure else (asked, False)
-        self._of(question).add(Run(shape, ran.submitted, ran.ended, says, whole, held, is_lowered))
+        self._of(question).add(RunUse(shape, ran.submitted, ran.ended, says, whole, held, is_lowered))
 
     def _of(self, question: Question) -> Evidence:
         return self._evidence[question.user, question.application]

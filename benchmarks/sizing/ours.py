@@ -30,7 +30,7 @@ def _question(task: Task, *, by_size: bool) -> Question:
     )
 
 
-class Jobsight(Rule):
+class Recommended(Rule):
     """Jobsight's recommendation at a task's submission, with its ladder of attempts."""
 
     def __init__(self, coverage: float = 0.95, *, by_size: bool = False) -> None:

@@ -40,7 +40,7 @@ class Rule(ABC):
         """Learn that the task used ``need`` bytes."""
 
 
-class Waste(NamedTuple):
+class WasteTotals(NamedTuple):
     """GBh wasted, attempts that failed."""
 
     gbh: float
@@ -60,8 +60,8 @@ class _Meter:
         self.failures += not fits
         return fits
 
-    def waste(self) -> Waste:
-        return Waste(self.byte_seconds / GBH, self.failures)
+    def waste(self) -> WasteTotals:
+        return WasteTotals(self.byte_seconds / GBH, self.failures)
 
 
 def next_attempt(rule: Rule, task: Task, asked: float, attempts: int) -> float:
@@ -86,7 +86,7 @@ def shuffled(tasks: Sequence[Task]) -> dict[str, list[Task]]:
     }
 
 
-def protocol_a(tasks: Sequence[Task], rule: Rule) -> Waste:
+def protocol_a(tasks: Sequence[Task], rule: Rule) -> WasteTotals:
     """Replay protocol A: each process has a history (its ``train`` tasks); other tasks follow singly. Need is ``rss``.
 
     Raises:
@@ -111,7 +111,7 @@ def protocol_a(tasks: Sequence[Task], rule: Rule) -> Waste:
     return meter.waste()
 
 
-def protocol_b(tasks: Sequence[Task], rule: Rule) -> Waste:
+def protocol_b(tasks: Sequence[Task], rule: Rule) -> WasteTotals:
     """Replay protocol B: a new site, real times, no history. Need is ``peak_rss``.
 
     The first attempt ends when the task ended, failed or not; each further one starts then and takes as long.
@@ -139,6 +139,6 @@ def protocol_b(tasks: Sequence[Task], rule: Rule) -> Waste:
     return meter.waste()
 
 
-Protocol = Callable[[Sequence[Task], Rule], Waste]
+Protocol = Callable[[Sequence[Task], Rule], WasteTotals]
 
 PROTOCOLS: dict[str, Protocol] = {"A": protocol_a, "B": protocol_b}

@@ -206,7 +206,7 @@ class Sizey(BySize):
         super().learn(task, need)
 
 
-class Neighbours(BySize):
+class NearestInSize(BySize):
     """A prototype: ``LeastExpectedWaste`` of the tasks nearest in size."""
 
     nearest = 50

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from . import rules, rules_by_size
-from .ours import Decided, Jobsight
+from .ours import Decided, Recommended
 from .protocols import PROTOCOLS, Rule
 from .table import Row
 from .tasks import Workflow
@@ -31,8 +31,8 @@ PEERS: dict[str, type[rules.OfProcess]] = {
 def compare(workflow: Workflow, protocol: str, coverage: float) -> Iterator[Row]:
     """Return each rule's row. ValueError if the protocol cannot be applied."""
     rules_by_name: dict[str, Rule] = {name: rules.ByProcess(kind) for name, kind in PEERS.items()}
-    rules_by_name["jobsight"] = Jobsight(coverage)
-    rules_by_name["jobsight-by-size"] = Jobsight(coverage, by_size=True)
+    rules_by_name["jobsight"] = Recommended(coverage)
+    rules_by_name["jobsight-by-size"] = Recommended(coverage, by_size=True)
     if protocol == "B":  # A has no times, which show what was submitted together
         rules_by_name["jobsight-decided"] = Decided(coverage)
         rules_by_name["jobsight-decided-by-size"] = Decided(coverage, by_size=True)

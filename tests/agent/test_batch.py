@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobsight_agent.batch import AgentCost, in_batches, in_order, pack, to_columns, to_wire
-from jobsight_agent.reading import METRICS, GpuUse, Interface, JobUsage, Mark, Reading
+from jobsight_agent.reading import METRICS, GpuReading, Interface, JobUsage, Mark, Reading
 from jobsight_server.ingest.wire import decode
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "batch.json"
@@ -35,10 +35,10 @@ USES = (
     (JobUsage("4711.server", 44.25, 310 * MB, 20 * MB, 900 * MB, 1240 * MB, 1300 * MB),),
 )
 GPUS = (
-    GpuUse("card1", 95, 40_000_000_000, 68_702_699_520),
-    GpuUse("card1", 0, 10_854_400, 68_702_699_520),
-    GpuUse("card1", 100, None, None),
-    GpuUse("card1", None, 40_000_000_000, 68_702_699_520),
+    GpuReading("card1", 95, 40_000_000_000, 68_702_699_520),
+    GpuReading("card1", 0, 10_854_400, 68_702_699_520),
+    GpuReading("card1", 100, None, None),
+    GpuReading("card1", None, 40_000_000_000, 68_702_699_520),
 )
 TIMES = (
     (1700000010.0, (126000, 800), (1500, 0), 2147483648, 110.5, None),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests import make
 
-from jobsight_agent.reading import GpuUse, from_record, to_record
+from jobsight_agent.reading import GpuReading, from_record, to_record
 from jobsight_server.cli import main
 
 from .collector import wait_for
@@ -20,7 +20,7 @@ from .tree import Node
 
 GIB = 2**30
 FINE = {"gpu_busy_percent": "37\n", "mem_info_vram_used": f"{12 * GIB}\n", "mem_info_vram_total": f"{64 * GIB}\n"}
-WHOLE = GpuUse("card0", 37, 12 * GIB, 64 * GIB)
+WHOLE = GpuReading("card0", 37, 12 * GIB, 64 * GIB)
 
 
 def add_card(node: Node, name: str, **changes: str | None) -> None:

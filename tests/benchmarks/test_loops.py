@@ -11,8 +11,8 @@ from sqlalchemy import select
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from loop_product import Ended, Given, Product  # noqa: E402
-from loop_scenarios import Job  # noqa: E402
+from loop_product import Allocated, Ended, Product  # noqa: E402
+from loop_scenarios import LoopJob  # noqa: E402
 from loops import Loop, scenarios_in  # noqa: E402
 
 from jobsight_server.storage.schema import jobs  # noqa: E402
@@ -26,9 +26,9 @@ class Written:
         self.submitted: list[float] = []
         self.ended: list[list[Ended]] = []
 
-    def submit(self, job: Job, now: float) -> Given:
+    def submit(self, job: LoopJob, now: float) -> Allocated:
         self.submitted.append(now)
-        return Given(len(self.submitted), self._amounts.pop(0), job.limit)
+        return Allocated(len(self.submitted), self._amounts.pop(0), job.limit)
 
     def learn(self, ended: list[Ended]) -> None:
         self.ended.append(ended)
@@ -36,7 +36,7 @@ class Written:
 
 def test_a_killed_job_comes_again_and_the_next_of_its_chain_follows_its_end() -> None:
     site = Written(1.0, 4.0, 2.0)
-    found = Loop(site, [Job(need=2.0, run=100.0, asked=8.0), Job(need=2.0, run=50.0, asked=8.0)]).play()
+    found = Loop(site, [LoopJob(need=2.0, run=100.0, asked=8.0), LoopJob(need=2.0, run=50.0, asked=8.0)]).play()
     # Each begins 5 s after submission; the kill takes nine tenths of the run.
     assert site.submitted == [60.0, 60 + 5 + 90 + 60, 215 + 5 + 100 + 60]
     assert [run.state for [run] in site.ended] == ["OUT_OF_MEMORY", "COMPLETED", "COMPLETED"]
@@ -47,24 +47,24 @@ def test_a_killed_job_comes_again_and_the_next_of_its_chain_follows_its_end() ->
 
 
 def test_a_job_that_never_gets_enough_is_lost_after_seven_kills() -> None:
-    found = Loop(Written(*[3.0] * 7, 3.0), [Job(need=5.0, asked=4.0), Job(need=1.0)]).play()
+    found = Loop(Written(*[3.0] * 7, 3.0), [LoopJob(need=5.0, asked=4.0), LoopJob(need=1.0)]).play()
     assert (found.jobs, found.kills, found.own, found.lost) == (2, 7, 0, 1)
 
 
 @pytest.mark.parametrize(
     ("job", "given", "state", "exit_code", "seen", "counts"),
     [
-        (Job(need=9.0, asked=8.0, oom_state="FAILED", oom_exit="1:0"), 8.0, "FAILED", "1:0", 7.92, (7, 0)),
-        (Job(need=9.0, seen=0.1), 8.0, "OUT_OF_MEMORY", "0:125", 0.1, (7, 0)),
-        (Job(need=lambda given: 0.4 * (given or 0.0), min_need=6.0), 4.0, "OUT_OF_MEMORY", "0:125", 3.96, (7, 7)),
-        (Job(need=lambda given: 0.4 * (given or 0.0), min_need=6.0), 8.0, "COMPLETED", "0:0", 3.2, (0, 0)),
-        (Job(need=9.0, state="FAILED", after=10.0), 1.0, "FAILED", "1:0", 9.0, (0, 0)),
-        (Job(run=8000.0), 2.0, "TIMEOUT", "0:0", 1.0, (7, 0)),
-        (Job(need=50.0), None, "COMPLETED", "0:0", 50.0, (0, 0)),
+        (LoopJob(need=9.0, asked=8.0, oom_state="FAILED", oom_exit="1:0"), 8.0, "FAILED", "1:0", 7.92, (7, 0)),
+        (LoopJob(need=9.0, seen=0.1), 8.0, "OUT_OF_MEMORY", "0:125", 0.1, (7, 0)),
+        (LoopJob(need=lambda given: 0.4 * (given or 0.0), min_need=6.0), 4.0, "OUT_OF_MEMORY", "0:125", 3.96, (7, 7)),
+        (LoopJob(need=lambda given: 0.4 * (given or 0.0), min_need=6.0), 8.0, "COMPLETED", "0:0", 3.2, (0, 0)),
+        (LoopJob(need=9.0, state="FAILED", after=10.0), 1.0, "FAILED", "1:0", 9.0, (0, 0)),
+        (LoopJob(run=8000.0), 2.0, "TIMEOUT", "0:0", 1.0, (7, 0)),
+        (LoopJob(need=50.0), None, "COMPLETED", "0:0", 50.0, (0, 0)),
     ],
 )
 def test_how_a_run_ends(
-    job: Job, given: float | None, state: str, exit_code: str, seen: float, counts: tuple[int, int]
+    job: LoopJob, given: float | None, state: str, exit_code: str, seen: float, counts: tuple[int, int]
 ) -> None:
     site = Written(*[given] * 7)
     found = Loop(site, [job]).play()
@@ -75,13 +75,13 @@ def test_how_a_run_ends(
 
 def test_jobs_that_end_together_are_learned_together_before_the_next_submission() -> None:
     site = Written(*[2.0] * 4)
-    Loop(site, [*(Job(at=0.0, run=95.0) for _ in range(3)), Job(at=100.0)]).play()
+    Loop(site, [*(LoopJob(at=0.0, run=95.0) for _ in range(3)), LoopJob(at=100.0)]).play()
     assert [len(ended) for ended in site.ended] == [3, 1]
     assert site.submitted == [0.0, 0.0, 0.0, 100.0]
 
 
 def test_jobsight_lowers_a_job_of_a_known_application_and_its_log_has_both_requests() -> None:
-    job = Job(need=2.0, asked=16.0, run=600.0, limit=3600.0)
+    job = LoopJob(need=2.0, asked=16.0, run=600.0, limit=3600.0)
     with Product() as site:
         found = Loop(site, [job] * 12).play()
         with site.engine.connect() as connection:
@@ -94,7 +94,7 @@ def test_jobsight_lowers_a_job_of_a_known_application_and_its_log_has_both_reque
 
 
 def test_the_queue_lists_a_job_from_its_submission_and_it_is_one_run_with_its_record() -> None:
-    job = Job(facts={"samples": 3.0}, array="7_1", gpus=1)
+    job = LoopJob(facts={"samples": 3.0}, array="7_1", gpus=1)
     with Product() as site:
         given = site.submit(job, 10.0)
         query = select(jobs.c.state, jobs.c.facts, jobs.c.array_task, jobs.c.gpus)

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, insert, text
 from tests import make
 
 from jobsight_server.auth.tokens import create_token
-from jobsight_server.ingest.reception import Answer, Reception
+from jobsight_server.ingest.reception import IngestReply, Reception
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings.load import load_settings
 from jobsight_server.storage.lock import take_over
@@ -60,7 +60,7 @@ def test_a_writer_stores_its_own_clusters_only(engine: Engine) -> None:
 
     writers = [writer("alpha")]
 
-    def post(cluster: str) -> Answer:
+    def post(cluster: str) -> IngestReply:
         async def read(limit: int) -> bytes:
             return make.batch(cluster=cluster)
 

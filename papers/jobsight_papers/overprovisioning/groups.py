@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs, numbered
 from jobsight_papers.overprovisioning.cluster.nodes import MIB
-from jobsight_papers.overprovisioning.estimators.base import SIMILAR, JobOutcome
+from jobsight_papers.overprovisioning.estimators.base import SIMILAR, AttemptOutcome
 from jobsight_papers.overprovisioning.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_papers.overprovisioning.results import straight_line
 from jobsight_scheduler.workload.canonical import questions_of
@@ -111,7 +111,7 @@ def cycles(jobs: MemoryJobs, group: int, capacities_mb: Sequence[float]) -> list
         question = jobs.questions[job]
         capacity = estimator.rounded(estimator.estimate(question, requested))
         failed = used > capacity
-        estimator.learn(question, requested, JobOutcome(min(capacity, requested), capacity, failed))
+        estimator.learn(question, requested, AttemptOutcome(min(capacity, requested), capacity, failed))
         found.append({"given_mb": capacity / MIB, "used_mb": None if used != used else used / MIB})
     return found
 

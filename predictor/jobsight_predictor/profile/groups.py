@@ -26,7 +26,7 @@ def _state_key(name: str, key: GroupKey) -> str:
     return _encode([name, key[0], *key[1]])
 
 
-class Part(NamedTuple):
+class StoredPart(NamedTuple):
     """A part of the stored state, as JSON values, and the last period in which it counts; None: no expiry."""
 
     state: Any
@@ -140,9 +140,9 @@ class Parts(dict[GroupKey, AgingT], Generic[AgingT]):
         """Return the key under which a part is stored."""
         return _state_key(self.name, key)
 
-    def take_changed(self) -> dict[str, Part]:
+    def take_changed(self) -> dict[str, StoredPart]:
         """Return the parts changed since the last call, as stored."""
-        found = {self.state_key(key): Part(self[key].state(), self[key].until) for key in self.changed}
+        found = {self.state_key(key): StoredPart(self[key].state(), self[key].until) for key in self.changed}
         self.changed.clear()
         return found
 

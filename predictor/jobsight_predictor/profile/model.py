@@ -14,7 +14,7 @@ from jobsight_predictor.question import MOMENTS, SHARES, GroupKey, JobGroups, Jo
 
 from .calibration import Calibration, ExpertWeights, HitProbability, NearLimit
 from .facts import FactsHistories, FactsHistory
-from .groups import Aging, Burst, Clock, Group, Groups, Part, Parts, Stored
+from .groups import Aging, Burst, Clock, Group, Groups, Parts, Stored, StoredPart
 from .prospect import Shortfall, Shortfalls
 from .reserve import Bounds, RequestedLimits
 
@@ -129,18 +129,18 @@ class Model:
         named = [parts.state_key(key) for parts in self._by_key() for key in parts.of_job(keys)]
         return [_SITE_KEY, *dict.fromkeys(named)]
 
-    def changed_state(self) -> dict[str, Part]:
+    def changed_state(self) -> dict[str, StoredPart]:
         """Return the state changed since the last call, by key."""
-        found: dict[str, Part] = {}
+        found: dict[str, StoredPart] = {}
         for parts in self._by_key():
             found |= parts.take_changed()
         if self._is_site_changed:
             header = {"shape": _SHAPE, "n": self.n}
-            found[_SITE_KEY] = Part(header | {name: part.state() for name, part in self._of_site().items()}, None)
+            found[_SITE_KEY] = StoredPart(header | {name: part.state() for name, part in self._of_site().items()}, None)
         self._is_site_changed = False
         return dict(sorted(found.items()))
 
-    def state(self) -> dict[str, Part]:
+    def state(self) -> dict[str, StoredPart]:
         """Return all state, by key."""
         for parts in self._by_key():
             parts.changed.update(parts)

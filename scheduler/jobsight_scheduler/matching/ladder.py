@@ -52,7 +52,7 @@ def match(problem: Problem, *, clock: Clock, deadline_s: float = DEADLINE_S, run
     others answer. All matches are checked against the records.
     """
     start = clock()
-    run = _Run(problem, clock, start + _SOLVING * deadline_s, rungs)
+    run = _Climb(problem, clock, start + _SOLVING * deadline_s, rungs)
     bounds = run.climb()
     statuses = {status for _, status in bounds}
     matches = matches_of(run.eligibility, run.best.placed)
@@ -86,7 +86,7 @@ def _gap(value: float, bound: float | None) -> float | None:
     return None if bound is None else abs(bound - value) / max(abs(value), abs(bound), 1e-300)
 
 
-class _Run:
+class _Climb:
     """One climb of the ladder."""
 
     def __init__(self, problem: Problem, clock: Clock, until: float, rungs: Sequence[str]) -> None:

@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from .predicates import Constant, Name, Operation
-from .records import Hour, InvalidProblemError, Many, Part, Share, Text, expression
+from .records import BatchRecord, Hour, InvalidProblemError, Many, Share, Text, expression
 
 
-class PolicyRule(Part, frozen=True, omit_defaults=True):
+class PolicyRule(BatchRecord, frozen=True, omit_defaults=True):
     """A rule for jobs of ``classes`` (all if empty), within ``hours`` and ``when`` its conditions hold.
 
     ``hours`` is (from, to) in local hours of the day and may pass midnight; ``to`` is not included. ``when`` is

@@ -13,14 +13,14 @@ from msgspec.structs import force_setattr
 
 from .policies import PolicyRule, verdict
 from .predicates import Node
-from .records import Amount, Hour, InvalidProblemError, Many, Name, Part, Scalar, Text, expression, once, shown
+from .records import Amount, BatchRecord, Hour, InvalidProblemError, Many, Name, Scalar, Text, expression, once, shown
 
 _Kinds = Meta(max_length=32)
 
 AttributeValue = bool | float | str | tuple[bool | float | str, ...]
 
 
-class Capacity(Part, frozen=True):
+class Capacity(BatchRecord, frozen=True):
     """``total`` of one kind, and its ``used`` part: held by matches, or measured beyond the holds."""
 
     total: Amount
@@ -32,7 +32,7 @@ class Capacity(Part, frozen=True):
         return max(0.0, self.total - self.used)
 
 
-class Hold(Part, frozen=True):
+class Hold(BatchRecord, frozen=True):
     """A match that holds a part of a resource. ``until_s`` is on the clock of ``Problem.now_s``."""
 
     job: Name
@@ -47,7 +47,7 @@ else:  # in JSON, the total alone is an unused capacity
     CapacityOrTotal = Capacity | Amount
 
 
-class Resource(Part, frozen=True):
+class Resource(BatchRecord, frozen=True):
     """An instance of ``type``. ``used`` of its capacities includes its ``holds``.
 
     ``cost`` is for expressions. ``matches_running`` defaults to the number of holds. ``unavailable`` is the reason why
@@ -84,7 +84,7 @@ class Resource(Part, frozen=True):
         return verdict(self.policies, job_class, hour, self.running, max(shares, default=0.0))
 
 
-class Dependency(Part, frozen=True):
+class Dependency(BatchRecord, frozen=True):
     """``count`` distinct instances of ``type`` that satisfy ``where``, with ``amounts`` of each.
 
     ``prefer`` is an expression, of which more is better, such as ``"speed / price"`` or ``"os == 'linux'"``.
@@ -111,7 +111,7 @@ class Dependency(Part, frozen=True):
         return expression(".prefer", self.prefer) if self.prefer else None
 
 
-class MatchJob(Part, frozen=True):
+class MatchJob(BatchRecord, frozen=True):
     """A job. ``duration_s`` is the duration of its match, None if unknown.
 
     ``executable`` and ``inputs`` are allowed and ignored.
@@ -151,7 +151,7 @@ OBJECTIVES = ("throughput", "priority", "preferences", "best-to-priority", "util
 """The built-in objectives; all are maximised."""
 
 
-class Objective(Part, frozen=True, rename={"z": "Z", "x": "X"}):
+class Objective(BatchRecord, frozen=True, rename={"z": "Z", "x": "X"}):
     """One of ``OBJECTIVES``, or an own one, linear in Z and X with coefficients from fields of job and resource."""
 
     name: Name
@@ -193,7 +193,7 @@ else:  # in JSON, the name alone is a built-in objective
 Objectives = Annotated[tuple[ObjectiveOrName, ...], Meta(min_length=1, max_length=10)]
 
 
-class Problem(Part, frozen=True):
+class Problem(BatchRecord, frozen=True):
     """A batch. Objectives are in order of importance: later ones keep the optimum of earlier ones.
 
     ``hour`` is the local hour of day for policy rules (0 to 24; None: rules with hours do not apply), ``now_s`` the

@@ -31,7 +31,7 @@ class InvalidProblemError(ValueError):
     """An invalid batch, resource or objective; the message has the place, the value and what to do."""
 
 
-class Part(Struct, frozen=True, forbid_unknown_fields=True):
+class BatchRecord(Struct, frozen=True, forbid_unknown_fields=True):
     """A record of a batch. Errors in a field begin with ``.FIELD: ``."""
 
 

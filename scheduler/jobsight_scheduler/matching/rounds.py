@@ -41,7 +41,7 @@ PAIRS_AT_ONCE = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingJob:
+class JobInRounds:
     """A job that waits, and its age in rounds; ``is_explained``: its reason stays valid while it does not fit."""
 
     job: MatchJob
@@ -64,7 +64,7 @@ class RoundAnswer:
 
 def match_round(
     resources: Sequence[Resource],
-    waiting: Sequence[WaitingJob],
+    waiting: Sequence[JobInRounds],
     *,
     now_s: float,
     clock: Callable[[], float],

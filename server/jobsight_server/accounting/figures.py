@@ -67,7 +67,7 @@ class RunKeys:
 
 
 @dataclass(slots=True)
-class Figures:
+class ImportFigures:
     """``lines`` counts records, which are lines in most logs; ``by_lines`` is False if there was another log.
 
     ``bytes_left`` is the number of bytes in none of them, counted independently of the code that splits files.
@@ -127,19 +127,19 @@ class Figures:
 
 
 @dataclass(slots=True)
-class StartsOfJobs(Figures):
+class StartsOfJobs(ImportFigures):
     """Figures with the starts of each job's runs, by job id: some hundred bytes for each run."""
 
     starts: dict[str, set[float]] = field(default_factory=dict)
 
     def add(self, event: JobEvent) -> None:
         """Count a record."""
-        Figures.add(self, event)
+        ImportFigures.add(self, event)
         if event.run is not None and event.run.start < inf:
             self.starts.setdefault(event.job_id, set()).add(event.run.start)
 
 
-def count_records(figures: Figures, content: Content, reader: RecordReader, until: float = inf) -> None:
+def count_records(figures: ImportFigures, content: Content, reader: RecordReader, until: float = inf) -> None:
     """Add the first ``until`` bytes of ``content``, unpacked; its position is there afterwards."""
     pieces = content.until(until)
     for chunk in reader.split(figures.counting(lambda _: next(pieces, b""))):

@@ -26,7 +26,7 @@ from jobsight_server.accounting.formats import BEGINNING_BYTES
 from jobsight_server.accounting.load import LoadReport, ParsedChunk, store_chunk
 from jobsight_server.accounting.parsers.slurm.reader import text_reader
 from jobsight_server.accounting.parsers.slurm.sacct_text import COLUMNS, header_of
-from jobsight_server.accounting.position import Position, positions, set_position
+from jobsight_server.accounting.position import LogPosition, positions, set_position
 from jobsight_server.accounting.runs import RUNNING, AccountingError, JobEvent, UnsettledError
 from jobsight_server.accounting.store import Reject, lock_cluster
 from jobsight_server.storage.schema import jobs
@@ -167,10 +167,10 @@ class SlurmFollower(CommandSource):
             position = replace(position, lines=first - 1 + len(rejects), counts=counts)
             set_position(connection, self.source.cluster, position, now)
 
-    def _position(self, connection: Connection) -> Position:
+    def _position(self, connection: Connection) -> LogPosition:
         """Return the time up to which everything has been queried, 0 for none, and the number of counted records."""
         found = positions(connection, self.source.cluster, SACCT_NAME).get(SACCT_NAME)
-        return found or Position(SACCT_NAME)
+        return found or LogPosition(SACCT_NAME)
 
     def _may_settle(self, job_id: str) -> bool:
         """Return whether an unfinished record of the job is still worth waiting for."""

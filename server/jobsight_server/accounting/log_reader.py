@@ -12,13 +12,13 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine
 
 from jobsight_server.accounting.clock_offset import ClockOffset
-from jobsight_server.accounting.figures import Figures, count_records
+from jobsight_server.accounting.figures import ImportFigures, count_records
 from jobsight_server.accounting.files import Chunk, Content, RecordReader, UnreadableError, look
 from jobsight_server.accounting.formats import open_reader
 from jobsight_server.accounting.guess import check_format, guess_format, is_blank
 from jobsight_server.accounting.load import LoadReport, parse_chunk, store_chunk
 from jobsight_server.accounting.origin import NOTHING, Given
-from jobsight_server.accounting.position import FileProgress, Position, find_place, positions, set_position
+from jobsight_server.accounting.position import FileProgress, LogPosition, find_place, positions, set_position
 from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.store import forget_rejects, lock_cluster, reject_label
 from jobsight_server.ground.event_counts import add_event_counts
@@ -50,9 +50,9 @@ class LogReader:
     seldom: Seldom | None = None
     given: Given = NOTHING
     report: LoadReport = field(default_factory=LoadReport)
-    _known: dict[str, Position] | None = None
+    _known: dict[str, LogPosition] | None = None
 
-    def read(self, path: Path, *, final: bool, figures: Figures | None = None) -> None:
+    def read(self, path: Path, *, final: bool, figures: ImportFigures | None = None) -> None:
         """Read the new part of ``path``.
 
         ``final``: the file no longer grows, so a truncated last line is rejected; otherwise it waits for its end. If
@@ -85,7 +85,7 @@ class LogReader:
         with self.engine.begin() as connection:
             add_event_counts(connection, {("accounting_unreadable", label or cause): 1})
 
-    def _read(self, content: Content, place: FileProgress, final: bool, figures: Figures | None) -> None:
+    def _read(self, content: Content, place: FileProgress, final: bool, figures: ImportFigures | None) -> None:
         if self.log_format is not None and place.offset == 0 and figures is None:  # an import has checked it before
             check_format(content, self.log_format)
         if self.log_format is None and is_blank(content, final):
@@ -136,7 +136,7 @@ class LogReader:
         content.go_to(0)
 
     def _take_in(
-        self, place: FileProgress, chunk: Chunk, content: Content, reader: RecordReader, figures: Figures | None
+        self, place: FileProgress, chunk: Chunk, content: Content, reader: RecordReader, figures: ImportFigures | None
     ) -> bool:
         """Store one chunk in one transaction; return False if another process has read the file in the meantime."""
         parsed = parse_chunk(chunk, place.lines, reader, self.clock_offset)

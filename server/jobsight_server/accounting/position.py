@@ -27,7 +27,7 @@ def fingerprint(head: bytes, tail: bytes, offset: int) -> tuple[str, str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
+class LogPosition:
     """The position up to which a file was read: ``offset`` in unpacked bytes, ``lines`` before it.
 
     The digests are of ``fingerprint``. ``stat`` is empty unless the whole file was read. ``counts`` is the file's part
@@ -44,20 +44,20 @@ class Position:
     log_format: str = ""
 
 
-def positions(connection: Connection, cluster: str, path: str | None = None) -> dict[str, Position]:
+def positions(connection: Connection, cluster: str, path: str | None = None) -> dict[str, LogPosition]:
     """Return the positions in the cluster's files, or in one of them, by path."""
     query = select(accounting_files).where(accounting_files.c.cluster == cluster)
     if path is not None:
         query = query.where(accounting_files.c.path == path)
-    names = [each.name for each in fields(Position)]
+    names = [each.name for each in fields(LogPosition)]
     rows = ({name: row[name] for name in names} for row in connection.execute(query).mappings())
     return {
-        row["path"]: Position(**{**row, "counts": {(name, label): n for name, label, n in _decode(row["counts"])}})
+        row["path"]: LogPosition(**{**row, "counts": {(name, label): n for name, label, n in _decode(row["counts"])}})
         for row in rows
     }
 
 
-def set_position(connection: Connection, cluster: str, position: Position, now: float) -> None:
+def set_position(connection: Connection, cluster: str, position: LogPosition, now: float) -> None:
     """Store the position in the caller's transaction."""
     counts = msgspec.json.encode([(*key, n) for key, n in sorted(position.counts.items())]).decode()
     connection.execute(delete(accounting_files).filter_by(cluster=cluster, path=position.path))
@@ -65,7 +65,7 @@ def set_position(connection: Connection, cluster: str, position: Position, now: 
     connection.execute(insert(accounting_files).values(row))
 
 
-def bytes_before(content: Content, head: bytes, position: Position) -> bytes | None:
+def bytes_before(content: Content, head: bytes, position: LogPosition) -> bytes | None:
     """Return the bytes before the position, which ``content`` is at afterwards; None if another file was read there.
 
     ``content`` begins with ``head``.
@@ -86,7 +86,7 @@ class FileProgress:
 
     name: str
     head: bytes
-    expected: Position | None
+    expected: LogPosition | None
     offset: int
     lines: int
     tail: bytes
@@ -106,12 +106,12 @@ class FileProgress:
         if len(self.head) < min(self.offset, TAIL_BYTES):
             self.head = content.grown_head() or self.head  # it has grown since it was opened
 
-    def position(self, stat: str) -> Position:
+    def position(self, stat: str) -> LogPosition:
         digests = fingerprint(self.head, self.tail, self.offset)
-        return Position(self.name, *digests, stat, self.offset, self.lines, dict(self.counts), self.log_format)
+        return LogPosition(self.name, *digests, stat, self.offset, self.lines, dict(self.counts), self.log_format)
 
 
-def find_place(name: str, content: Content, own: Position | None, known: dict[str, Position]) -> FileProgress:
+def find_place(name: str, content: Content, own: LogPosition | None, known: dict[str, LogPosition]) -> FileProgress:
     """Return where to continue in ``content``, the file of this name, already read up to ``own``; move there.
 
     Without ``own``, the content may have been read under another name: the farthest position counts. A file with other

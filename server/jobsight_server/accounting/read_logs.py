@@ -13,7 +13,7 @@ from typing import TypeVar
 from sqlalchemy import Engine, func, select
 
 from jobsight_server.accounting.clock_offset import ClockOffset
-from jobsight_server.accounting.figures import Figures
+from jobsight_server.accounting.figures import ImportFigures
 from jobsight_server.accounting.files import UnreadableError
 from jobsight_server.accounting.load import LoadReport
 from jobsight_server.accounting.log_reader import BytesRead, LogReader
@@ -33,7 +33,7 @@ _OTHER_NAME = "a name that is not followed: files of a directory are named YYYYM
 class ImportReport:
     """``figures`` of the files, ``taken_in`` of their new part, and the number of runs added."""
 
-    figures: Figures
+    figures: ImportFigures
     taken_in: LoadReport
     new_runs: int
 
@@ -51,7 +51,7 @@ def import_files(
 
     ``given``: values that files of workflow engines lack.
     """
-    figures = Figures()
+    figures = ImportFigures()
     # The report lists unreadable files, so they are not logged.
     reader = LogReader(engine, cluster, clock, log_format, progress=progress, seldom=Seldom(0.0, 0), given=given)
     before = _runs(engine, cluster)

@@ -19,7 +19,7 @@ from jobsight_server.accounting.files import TAIL_BYTES, Content, UnreadableErro
 from jobsight_server.accounting.formats import open_reader
 from jobsight_server.accounting.guess import guess_format
 from jobsight_server.accounting.parallel_tasks import forget_tasks
-from jobsight_server.accounting.position import Position, bytes_before, positions
+from jobsight_server.accounting.position import LogPosition, bytes_before, positions
 from jobsight_server.accounting.store import lock_cluster
 from jobsight_server.forecasts.events import last_learn_seq
 from jobsight_server.forecasts.rounds import lock_learning
@@ -72,7 +72,7 @@ def withdraw(
     """
     with engine.connect().execution_options(reading=True) as connection:
         known = positions(connection, cluster)
-    theirs: dict[str, Position] = {}
+    theirs: dict[str, LogPosition] = {}
     own = StartsOfJobs()
     for file in files:
         found = _read_of(file, known, cluster)
@@ -109,7 +109,7 @@ def withdraw(
     return Withdrawn(tuple(theirs), lines, len(runs), kept, absent)
 
 
-def _read_of(file: Path, known: Mapping[str, Position], cluster: str) -> dict[str, Position]:
+def _read_of(file: Path, known: Mapping[str, LogPosition], cluster: str) -> dict[str, LogPosition]:
     """Return the stored positions of ``file``, under its own name and under names of absent files."""
     name = str(file.absolute()).encode("utf-8", "backslashreplace").decode()
     try:
@@ -130,7 +130,7 @@ def _read_of(file: Path, known: Mapping[str, Position], cluster: str) -> dict[st
 
 
 def _also_in(
-    others: Iterable[Position], starts: Starts, log_format: AccountingFormat | None
+    others: Iterable[LogPosition], starts: Starts, log_format: AccountingFormat | None
 ) -> tuple[dict[str, set[float]], int]:
     """Return the runs that ``others`` describe too, and how many of these files are absent."""
     shared: dict[str, set[float]] = {}

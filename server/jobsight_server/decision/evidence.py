@@ -51,7 +51,7 @@ class Shape(NamedTuple):
 Says = Literal["exact", "at least", "ran out", "nothing"]
 
 
-class Run(NamedTuple):
+class RunUse(NamedTuple):
     """A finished run's use of one resource, of the whole job, in the words of ``says``.
 
     ``held`` is its limit, 0 without one: of a run that ran out, the amount that was too little. ``submitted`` and
@@ -91,14 +91,14 @@ class Runs:
     failed_at: float = 0.0
     since: int = 0
 
-    def add(self, run: Run) -> None:
+    def add(self, run: RunUse) -> None:
         """Count one more run."""
         self.runs += 1
         self.since += 1
         self.end = max(self.end, run.end)
         self.learn(run)
 
-    def learn(self, run: Run) -> None:
+    def learn(self, run: RunUse) -> None:
         """Take in the use of a run that is counted already."""
         match run.says:
             case "exact":
@@ -121,7 +121,7 @@ class Evidence:
         self.rows = [Runs(Shape._make((*of, tuple(map(tuple, facts)))), *row) for (*of, facts), *row in state]
         self.is_changed = False
 
-    def add(self, run: Run) -> None:
+    def add(self, run: RunUse) -> None:
         """Learn a run that has ended."""
         row = self._row(run)
         if row is None:
@@ -135,7 +135,7 @@ class Evidence:
         row.add(run)
         self.is_changed = True
 
-    def fill_in(self, run: Run) -> None:
+    def fill_in(self, run: RunUse) -> None:
         """Learn the use of a run that was learned without it."""
         if (row := self._row(run)) is None:
             self.add(run)
@@ -147,7 +147,7 @@ class Evidence:
         """Return the rows, from which the evidence can be restored."""
         return [astuple(row) for row in self.rows]
 
-    def _row(self, run: Run) -> Runs | None:
+    def _row(self, run: RunUse) -> Runs | None:
         """Return the row of the run's burst and request; None if it is the first."""
         burst = None
         for row in self.rows:

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from jobsight_predictor.profile.groups import Part
+from jobsight_predictor.profile.groups import StoredPart
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.runs import FAILED_METRIC
-from jobsight_server.decision.evidence import ASKED_FOR, CHECK, Evidence, Resource, Run, Says, Shape
+from jobsight_server.decision.evidence import ASKED_FOR, CHECK, Evidence, Resource, RunUse, Says, Shape
 from jobsight_server.decision.rule import Decision, decide
 from jobsight_server.forecasts.events import Observation
 from jobsight_server.forecasts.reader import StateKey, state_of, stored_states
@@ -40,7 +40,7 @@ def site_key(cluster: str, resource: Resource) -> StateKey:
     return StateKey(cluster, OF + resource, _SITE)
 
 
-def run_of(job: ForecastJob, resource: Resource, observation: Observation | None) -> Run:
+def run_of(job: ForecastJob, resource: Resource, observation: Observation | None) -> RunUse:
     """Return what the run says about its need of the resource."""
     per = job.shape.processors if resource == "memory" else 1
     held = (job.given_memory_bytes or 0.0) * per if resource == "memory" else job.given_time_s or 0.0
@@ -59,7 +59,7 @@ def run_of(job: ForecastJob, resource: Resource, observation: Observation | None
     else:
         says = "at least"
     submitted = (job.start if job.submitted is None else job.submitted) or 0.0
-    return Run(job.shape, submitted, job.end or 0.0, says, used, held, bool(job.memory_is_virtual))
+    return RunUse(job.shape, submitted, job.end or 0.0, says, used, held, bool(job.memory_is_virtual))
 
 
 class _Enforced(NamedTuple):
@@ -152,19 +152,19 @@ class Evidences:
         It was submitted its time limit before, at least: reports within that are of one burst.
         """
         amount = observation.value * ((question.processors or 1) if resource == "memory" else 1)
-        run = Run(shape_of(question, 0), at - (question.requested_time_s or 0.0), at, "exact", amount)
+        run = RunUse(shape_of(question, 0), at - (question.requested_time_s or 0.0), at, "exact", amount)
         if observation.is_lower_bound:
             run = run._replace(says="ran out", held=amount)
         self._of[evidence_key(cluster, question, resource)].add(run)
 
-    def changed_state(self) -> Iterator[tuple[StateKey, Part]]:
+    def changed_state(self) -> Iterator[tuple[StateKey, StoredPart]]:
         """Return the parts changed since the last call."""
         for key, evidence in self._of.items():
             if evidence.is_changed:
                 evidence.is_changed = False
-                yield key, Part(evidence.state(), None)
+                yield key, StoredPart(evidence.state(), None)
         for site in self._changed:
-            yield site, Part([*self._enforced[site]], None)
+            yield site, StoredPart([*self._enforced[site]], None)
         self._changed = set()
 
 

@@ -86,7 +86,7 @@ class Wanted(NamedTuple):
     at_start: Set[int]
 
 
-class Known(NamedTuple):
+class LoadedState(NamedTuple):
     """The stored state that a learner wanted."""
 
     states: StoredStates
@@ -96,9 +96,9 @@ class Known(NamedTuple):
     largest_nodes: Mapping[str, int]
 
 
-def read_known(connection: Connection, wanted: Wanted) -> Known:
+def read_known(connection: Connection, wanted: Wanted) -> LoadedState:
     """Read the wanted state."""
-    return Known(
+    return LoadedState(
         stored_states(connection, wanted.states),
         list(read_series(connection, wanted.users)),
         read_pending(connection, wanted.runs),
@@ -164,7 +164,7 @@ class Learner:
         pending, at_start = ({run_id for run_id, _ in kept} for kept in (self._pending, self._at_start))
         return Wanted(states, new_users, runs, pending, at_start)
 
-    def learn_wanted(self, known: Known) -> AllJudged:
+    def learn_wanted(self, known: LoadedState) -> AllJudged:
         """Take in the wanted state, and learn the events.
 
         Raises:

@@ -20,7 +20,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from jobsight_predictor.question import Moment
 from jobsight_server.forecasts.events import WAITS, Event, LearnedUntil, write_at_start, write_learned_until
-from jobsight_server.forecasts.learner import AllJudged, Changes, Known, Learner, Wanted, read_known
+from jobsight_server.forecasts.learner import AllJudged, Changes, Learner, LoadedState, Wanted, read_known
 from jobsight_server.forecasts.reader import drop_old_state, write_learned
 from jobsight_server.forecasts.request import ForecastConfig
 from jobsight_server.ground.errors import UserError
@@ -87,7 +87,7 @@ class Learners:
             UserError: a process has ended.
         """
         wanted: list[Wanted] = self._all("wanted", [events] * (1 + len(self._others)))
-        known: list[Known] = [read_known(connection, each) for each in wanted]
+        known: list[LoadedState] = [read_known(connection, each) for each in wanted]
         before: dict[Moment, set[int]] = {"submission": set(), "start": set()}
         for each, stored in zip(wanted, known, strict=True):
             before["submission"] |= each.pending | {run_id for run_id, _ in stored.pending}

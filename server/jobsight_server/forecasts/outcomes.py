@@ -23,7 +23,7 @@ ROUNDED = 0.01  # share by which a reported reservation may differ from the run'
 Taken = Literal["stored", "duplicate"]
 
 
-class Outcome(NamedTuple):
+class NeedReport(NamedTuple):
     """A job's need of a metric; ``job_id`` as in the accounting log, None if unknown."""
 
     cluster: str
@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
     job_id: str | None = None
 
 
-def store(connection: Connection, outcome: Outcome, learn_seq: int, now: float) -> Taken:
+def store(connection: Connection, outcome: NeedReport, learn_seq: int, now: float) -> Taken:
     """Store an outcome, to be learned after the run with ``learn_seq``; return "duplicate" if it is known."""
     run_id = _run_about(connection, outcome)
     if run_id is None and outcome.job_id is not None and _was_reported(connection, outcome):
@@ -113,7 +113,7 @@ def _report_about(connection: Connection, job: ForecastJob, metric: str, observa
     return next((row for row in rows if fits(question_of_text(row.question), job.question)), None)
 
 
-def _run_about(connection: Connection, outcome: Outcome) -> int | None:
+def _run_about(connection: Connection, outcome: NeedReport) -> int | None:
     """Find the run with the same observation in the log, if no other report is about it."""
     metric, observation = outcome.metric, outcome.observation
     about_runs = select(outcomes.c.run_id).where(
@@ -149,14 +149,14 @@ def _run_about(connection: Connection, outcome: Outcome) -> int | None:
     return None
 
 
-def _is_logged(connection: Connection, outcome: Outcome) -> bool:
+def _is_logged(connection: Connection, outcome: NeedReport) -> bool:
     """Return whether the log has shown that the job ran out of this metric, with any amount."""
     ran_out = [failure for failure, metric in FAILED_METRIC.items() if metric == outcome.metric]
     query = select(jobs.c.id).where(jobs.c.cluster == outcome.cluster, jobs.c.job_id == outcome.job_id)
     return connection.scalar(query.where(jobs.c.profiled, jobs.c.failure.in_(ran_out)).limit(1)) is not None
 
 
-def _was_reported(connection: Connection, outcome: Outcome) -> bool:
+def _was_reported(connection: Connection, outcome: NeedReport) -> bool:
     """Return whether an earlier report of this job says the same."""
     query = select(outcomes.c.id).where(
         outcomes.c.cluster == outcome.cluster,

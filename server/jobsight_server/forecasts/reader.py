@@ -21,7 +21,7 @@ from sqlalchemy import Connection, Table, bindparam, delete, select
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import PendingForecast
-from jobsight_predictor.profile.groups import Part
+from jobsight_predictor.profile.groups import StoredPart
 from jobsight_predictor.question import Moment, Question
 from jobsight_predictor.series import Series
 from jobsight_server.forecasts.prediction import (
@@ -214,9 +214,9 @@ KeptProfiles = dict[tuple[str, str], KeptProfile]
 """By cluster and metric."""
 
 
-def state_of(stored: Mapping[str, _Stored]) -> dict[str, Part]:
+def state_of(stored: Mapping[str, _Stored]) -> dict[str, StoredPart]:
     """Return stored state, by key, as ``Profile.load`` takes it."""
-    return {key: Part(_unpacked(state), until) for key, (state, until) in stored.items()}
+    return {key: StoredPart(_unpacked(state), until) for key, (state, until) in stored.items()}
 
 
 def stored_states(connection: Connection, wanted: Iterable[StateKey]) -> StoredStates:
@@ -306,7 +306,7 @@ def read_pending(
     return {(run_id, metric): of_state[state] for run_id, metric, state in rows}
 
 
-def state_row(cluster: str, metric: str, key: str, part: Part) -> StateRow:
+def state_row(cluster: str, metric: str, key: str, part: StoredPart) -> StateRow:
     """Make a row of the table ``model_state``."""
     state = _encode(part.state)
     stored = state if len(state) < _SHORT else compress(state, 1)

@@ -28,7 +28,7 @@ from jobsight_server.forecasts.events import (
 )
 from jobsight_server.forecasts.learner import AllJudged, Learner, no_collection
 from jobsight_server.forecasts.learners import Learners, store_changes
-from jobsight_server.forecasts.outcomes import Outcome, Taken, claim, store
+from jobsight_server.forecasts.outcomes import NeedReport, Taken, claim, store
 from jobsight_server.forecasts.reader import AnswerReader, StateKey, state_of, stored_states
 from jobsight_server.forecasts.request import WHOLE, ForecastConfig, ForecastJob, ForecastRequest, read_jobs
 from jobsight_server.ground.errors import UserError
@@ -281,7 +281,7 @@ def report(
         )
     if request.scale is not None and metric not in WHOLE:
         value /= request.scale
-    outcome = Outcome(cluster, metric, question, Observation(value, is_lower_bound), job_id)
+    outcome = NeedReport(cluster, metric, question, Observation(value, is_lower_bound), job_id)
     is_current = read_learned_until(connection) == last_event(connection)
     taken = store(connection, outcome, last_learn_seq(connection), now)
     if taken == "stored" and is_current:  # otherwise it is learned in its turn, with the backlog

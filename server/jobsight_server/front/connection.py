@@ -15,7 +15,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from jobsight_server.front.table import Limits, Table
+from jobsight_server.front.table import ConnectionLimits, Table
 from jobsight_server.ground.errors import RefusedError
 
 
@@ -86,7 +86,7 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
 
     def __init__(
         self,
-        limits: Limits,
+        limits: ConnectionLimits,
         table: Table,
         config: Config,
         server_state: ServerState,

@@ -16,7 +16,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_server.front.connection import Connection
-from jobsight_server.front.table import Limits, Table
+from jobsight_server.front.table import ConnectionLimits, Table
 from jobsight_server.front.wsgi import AsgiApp
 from jobsight_server.ground.event_counts import add_event_counts
 
@@ -47,7 +47,7 @@ class Front(uvicorn.Server):
     def __init__(
         self,
         app: AsgiApp,
-        limits: Limits,
+        limits: ConnectionLimits,
         grace_s: int,
         record: Callable[[dict[str, int]], None] = lambda dropped: None,
         beat: Callable[[], None] = lambda: None,

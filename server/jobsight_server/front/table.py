@@ -15,7 +15,7 @@ _DESCRIPTORS_KEPT = 128  # for the database, logs and listening sockets
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ConnectionLimits:
     """Deadlines are totals: sending a byte now and then does not extend them."""
 
     held_bytes: int
@@ -37,7 +37,7 @@ class Limits:
     pipelined: int = 16
 
 
-def process_limits(held_bytes: int, body_bytes: int) -> Limits:
+def process_limits(held_bytes: int, body_bytes: int) -> ConnectionLimits:
     """Return the limits of a process: of ``held_bytes``, or of two of the longest bodies if that is more.
 
     Raises this process's own limit of descriptors as far as allowed; as many connections as fit are accepted.
@@ -48,7 +48,7 @@ def process_limits(held_bytes: int, body_bytes: int) -> Limits:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         soft = wanted
     fitting = _DESCRIPTORS_WANTED if soft == resource.RLIM_INFINITY else soft
-    return Limits(max(held_bytes, 2 * body_bytes), min(CONNECTIONS, fitting - _DESCRIPTORS_KEPT))
+    return ConnectionLimits(max(held_bytes, 2 * body_bytes), min(CONNECTIONS, fitting - _DESCRIPTORS_KEPT))
 
 
 class Member(Protocol):

@@ -61,7 +61,7 @@ class _Batch(NamedTuple):
     last_counters: str  # of the last one, where several share a row
 
 
-class _State(msgspec.Struct):
+class _NodeCounters(msgspec.Struct):
     """A node's counters after a reading: of each interface in, out and when they were read."""
 
     raw_cpu: float | None = None
@@ -69,8 +69,8 @@ class _State(msgspec.Struct):
 
 
 class _Counters(msgspec.Struct):
-    first: _State
-    last: _State
+    first: _NodeCounters
+    last: _NodeCounters
     interfaces: list[BatchInterface] = []
 
 
@@ -144,7 +144,7 @@ class _Node:
             ends, to = (_decode(counters) for counters in (batch.counters, batch.last_counters))
             ends.last = to.last
         except msgspec.MsgspecError:
-            ends = _Counters(_State(), _State())
+            ends = _Counters(_NodeCounters(), _NodeCounters())
         start = readings
         if not ends.last.raw and self._before:  # unknown: they go on from those of the batch before
             ends, start = self._before
@@ -154,7 +154,7 @@ class _Node:
         if len(readings):
             last = zip(ends.interfaces, counters[:, -1].reshape(-1, 2).tolist(), strict=True)
             raw = {one.name: (own[0] % 2**64, own[1] % 2**64, 0.0) for one, own in last if UNKNOWN not in own}
-            state = _State(None if np.isnan(busy[-1]) else float(busy[-1]), raw)
+            state = _NodeCounters(None if np.isnan(busy[-1]) else float(busy[-1]), raw)
             self._before = _Counters(state, state, ends.interfaces), readings[-1:]
         seconds = np.stack([readings.time, busy, np.full(len(busy), np.nan), readings.gap_s])
         memory = np.where(np.isnan(readings.memory_used_bytes), UNKNOWN, readings.memory_used_bytes).astype(np.int64)
@@ -282,7 +282,7 @@ def _first(column: NDArray[Any], known: NDArray[np.bool_]) -> Any:
     return column[known.argmax()] if known.any() else 0
 
 
-class _Column(msgspec.Struct, array_like=True):
+class _CodedColumn(msgspec.Struct, array_like=True):
     """A column of a chunk: ``first`` plus ``step`` times the sums of the differences gives the values without a bit in
     ``unknown``, in whole numbers, microseconds or the bits of doubles.
     """
@@ -295,14 +295,14 @@ class _Column(msgspec.Struct, array_like=True):
     differences: bytes
 
 
-_chunk = msgspec.msgpack.Decoder(list[_Column]).decode
+_chunk = msgspec.msgpack.Decoder(list[_CodedColumn]).decode
 
 
 def _unpacked(chunk: bytes) -> SampleColumns:
     return SampleColumns(*(_values(name, column) for name, column in zip(NAMES, _chunk(chunk), strict=True)))
 
 
-def _values(name: str, packed: _Column) -> NDArray[Any]:
+def _values(name: str, packed: _CodedColumn) -> NDArray[Any]:
     column: NDArray[Any] = np.full(packed.length, UNKNOWN) if name in WHOLE else np.full(packed.length, np.nan)
     known = np.ones(packed.length, np.bool_)
     if packed.unknown:

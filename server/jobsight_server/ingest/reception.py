@@ -42,7 +42,7 @@ _SENDERS = ("agent",)
 _Found = TypeVar("_Found")
 
 
-class Answer(NamedTuple):
+class IngestReply(NamedTuple):
     """The answer to a request: the JSON ``content`` of its body, and further headers."""
 
     status: int
@@ -82,7 +82,7 @@ class Reception:
         self._budget, self._outcomes = MemoryBudget(_BUDGET_BYTES), Outcomes()
         self._examples = Seldom(_EXAMPLE_S, _MOST_EXAMPLES)
 
-    async def take(self, authorization: str, encoding: str, read: Callable[[int], Awaitable[bytes]]) -> Answer:
+    async def take(self, authorization: str, encoding: str, read: Callable[[int], Awaitable[bytes]]) -> IngestReply:
         """Return the answer to a body in this ``Content-Encoding``, in lower case; ``read`` returns the body, given the
         longest accepted."""
         now, body = self._clock(), b""
@@ -116,7 +116,7 @@ class Reception:
                 )
         except AuthError as error:
             self.committer.refuse(Refusal(str(error), "not authorised", now, None))
-            return Answer(error.status, {"error": str(error)}, error.headers)
+            return IngestReply(error.status, {"error": str(error)}, error.headers)
         except RefusedBatchError as refused:
             return await self._refuse(refused, body, now)
         except (SQLAlchemyError, self._driver_error) as error:  # of a look-up
@@ -126,19 +126,19 @@ class Reception:
             self.committer.report(reason)
             return await self._refuse(UnavailableError(reason), b"", now)
         samples = {"samples": outcome.samples} if outcome.samples else {}
-        return Answer(200, {"status": outcome.status, **samples})
+        return IngestReply(200, {"status": outcome.status, **samples})
 
-    def health(self) -> Answer:
+    def health(self) -> IngestReply:
         """Return whether batches are stored now."""
         trouble = self.committer.unready
         if trouble is None:
-            return Answer(200, {"status": "ok", "reason": None})
-        return Answer(503, {"status": "unavailable", "reason": trouble}, {"Retry-After": "5"})
+            return IngestReply(200, {"status": "ok", "reason": None})
+        return IngestReply(503, {"status": "unavailable", "reason": trouble}, {"Retry-After": "5"})
 
     async def _aside(self, function: Callable[..., _Found], *given: Any) -> _Found:
         return await asyncio.get_running_loop().run_in_executor(self._lane, function, *given)
 
-    async def _refuse(self, refused: RefusedBatchError, body: bytes, now: float) -> Answer:
+    async def _refuse(self, refused: RefusedBatchError, body: bytes, now: float) -> IngestReply:
         """Answer only once the body is in quarantine: the agent will not send it again."""
         batch = refused.batch
         sender: tuple[str | None, str | None] = (batch.cluster, batch.node) if batch else (None, None)
@@ -151,7 +151,7 @@ class Reception:
         except RefusedBatchError:  # it cannot be kept either
             self.committer.refuse(replace(refusal, body=None))
         headers = {"Retry-After": "5"} if refused.status == 503 else {}
-        return Answer(refused.status, {"error": str(refused)}, headers)
+        return IngestReply(refused.status, {"error": str(refused)}, headers)
 
     def _is_example(self, refused: RefusedBatchError, now: float) -> bool:
         """Return whether to list a refusal without a body, which is seldom for each sender, and log it if so."""

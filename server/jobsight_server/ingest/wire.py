@@ -154,7 +154,7 @@ class WireError(RefusedBatchError):
     status, label = 422, "wrong content"
 
 
-class UnreadableError(RefusedBatchError):
+class UnreadableBodyError(RefusedBatchError):
     """A body that cannot be unpacked."""
 
     status, label = 400, "not readable"
@@ -304,7 +304,7 @@ def unpack(body: bytes, encoding: str, max_unpacked_bytes: int) -> bytes | bytea
     if encoding == "gzip":
         return _inflate(body, stated_length(body, encoding, max_unpacked_bytes), max_unpacked_bytes)
     if encoding not in {"", "identity"}:
-        raise UnreadableError(f"Content-Encoding {encoding[:50]!r} is not supported; use gzip or none")
+        raise UnreadableBodyError(f"Content-Encoding {encoding[:50]!r} is not supported; use gzip or none")
     if len(body) > max_unpacked_bytes:
         raise TooLargeError(f"the batch has more than {max_unpacked_bytes} bytes")
     return body
@@ -335,9 +335,9 @@ def _pieces(body: bytes) -> Iterator[bytes]:
         while not inflater.eof and (piece := inflater.decompress(b"", _GIVEN_BYTES)):
             yield piece
     except zlib.error as error:
-        raise UnreadableError(f"damaged gzip: {error}") from error
+        raise UnreadableBodyError(f"damaged gzip: {error}") from error
     if not inflater.eof:
-        raise UnreadableError(f"truncated gzip stream ({len(body)} bytes)")
+        raise UnreadableBodyError(f"truncated gzip stream ({len(body)} bytes)")
     following = len(inflater.unused_data) + len(body) - taken
     if following:
-        raise UnreadableError(f"{following} bytes follow the end of the gzip stream")
+        raise UnreadableBodyError(f"{following} bytes follow the end of the gzip stream")

@@ -46,7 +46,7 @@ _Row = Sequence[Any]
 Kind = Literal["changed", "broke", "gain", "idle", "kills", "silent", "missing"]
 
 
-class Evidence(Record):
+class FindingEvidence(Record):
     """A line behind a finding, about the user or the node ``name`` on ``cluster``."""
 
     noun: Literal["user", "node"]
@@ -64,7 +64,7 @@ class Finding(Record):
     text: str
     action: str
     node_hours: float | None
-    evidence: list[Evidence]
+    evidence: list[FindingEvidence]
     histogram: Histogram | None = None
     settings: str | None = None
     muted_until: float | None = None
@@ -170,7 +170,7 @@ def _gains(site: _Site, adjusted: Collection[str], rows: list[_Row]) -> Iterator
         if cluster in adjusted:
             action, settings = f"jobsight adjust changes jobs of {cluster} already: raise its users_share.", None
         evidence = [
-            Evidence("user", cluster, user, f"{of['freed_hours'] / site.weeks:,.0f} GiB-hours a week to free")
+            FindingEvidence("user", cluster, user, f"{of['freed_hours'] / site.weeks:,.0f} GiB-hours a week to free")
             for user, of in most
         ]
         yield Finding(f"gain {cluster}", "gain", text, action, freed.amount, evidence, settings=settings)
@@ -185,7 +185,7 @@ def _idle(site: _Site) -> Iterator[Finding]:
             if requested > 0.0 and used <= at_most * requested:
                 held, busy = requested / 3600.0 / site.weeks, used / 3600.0 / site.weeks
                 text = f"{percent(busy / held)} of {held:,.0f} {noun}-hours a week busy"
-                users.append((held - busy, Evidence("user", cluster, user, text)))
+                users.append((held - busy, FindingEvidence("user", cluster, user, text)))
         idle = sum(hours for hours, _ in users)
         evidence = [each for _, each in sorted(users, key=lambda each: -each[0])[:_LISTED]]
         text = f"{_many(len(users), 'user')} kept at most {percent(at_most)} of their {noun}s busy"
@@ -199,7 +199,7 @@ def _changed(site: _Site, rows: list[_Row]) -> Iterator[Finding]:
     """Yield applications, of the users that request most memory, whose jobs lately need something else."""
     for cluster, user, *_ in nlargest(_USERS_READ, rows, key=itemgetter(2)):
         for application, of in changed_applications(last_runs(site.connection, cluster, user), site.now).items():
-            evidence = [Evidence("user", cluster, user, f"{of.before_jobs} jobs before, {of.since_jobs} since")]
+            evidence = [FindingEvidence("user", cluster, user, f"{of.before_jobs} jobs before, {of.since_jobs} since")]
             key, text = f"changed {cluster} {user} {application}", f"{application} of {user} on {cluster} {of.text}."
             action = f"Ask {user} what changed. Recommendations already count the jobs since."
             yield Finding(key, "changed", text, action, of.unused_gib_hours_a_week / site.gib, evidence, of.histogram)
@@ -207,7 +207,7 @@ def _changed(site: _Site, rows: list[_Row]) -> Iterator[Finding]:
 
 def _broken(site: _Site) -> Iterator[Finding]:
     """Yield metrics of a cluster whose forecasts broke: for all of its jobs, or for some users."""
-    found: dict[tuple[str, str], list[Evidence]] = defaultdict(list)
+    found: dict[tuple[str, str], list[FindingEvidence]] = defaultdict(list)
     texts = {}
     of_users = broken(site.connection, "user")[:_LISTED]
     for group, fall in (*of_users, *broken(site.connection, "cluster")):
@@ -215,7 +215,7 @@ def _broken(site: _Site) -> Iterator[Finding]:
         of = found[group.cluster, group.metric]
         text = f"since {as_date(fall.day)}: accuracy {fall.since:.2f}, before {fall.before:.2f}"
         if (group, fall) in of_users:
-            of.append(Evidence("user", group.cluster, group.name, text))
+            of.append(FindingEvidence("user", group.cluster, group.name, text))
             text = f"for {', '.join(each.name for each in of)}"
         texts[group.cluster, group.metric] = text
     for (cluster, metric), evidence in found.items():
@@ -231,7 +231,9 @@ def _killing(site: _Site, machines: Machines | None) -> Iterator[Finding]:
     days = (site.now - worst.since) / DAY_S
     key, hours = f"kills {worst.cluster} {worst.name}", worst.processor_hours / site.processors / (days / 7.0)
     text = f"{worst.name} of {worst.cluster} lost {worst.jobs} jobs in {days:.0f} days: evicted, requeued or failed."
-    evidence = [Evidence("node", worst.cluster, worst.name, f"{worst.processor_hours:,.0f} processor-hours lost")]
+    evidence = [
+        FindingEvidence("node", worst.cluster, worst.name, f"{worst.processor_hours:,.0f} processor-hours lost")
+    ]
     yield Finding(key, "kills", text, "Drain it, and look at its hardware and its log.", hours, evidence)
 
 
@@ -253,7 +255,7 @@ def _silent(ages: Mapping[NodeName, float], running: Mapping[NodeName, int]) -> 
     evidence = []
     for cluster, name, age_s in silent[:_LISTED]:
         there = _many(stranded[cluster, name], "running job")
-        evidence.append(Evidence("node", cluster, name, f"silent for {age_s / 3600:,.0f} h, {there}"))
+        evidence.append(FindingEvidence("node", cluster, name, f"silent for {age_s / 3600:,.0f} h, {there}"))
     action = "See whether each is down: restart its agent, or drain it and requeue its jobs."
     hours = sum(min(age_s / 3600.0, _WEEK_H) for *_, age_s in silent)
     yield Finding("silent " + " ".join(sorted(map("/".join, stranded))), "silent", text, action, hours, evidence)
@@ -272,7 +274,7 @@ def _missing(site: _Site, without: Collection[NodeName]) -> Iterator[Finding]:
     for cluster, _, *sums in site.sums("memory", "cluster"):
         of = dict(zip(COLUMNS, sums, strict=True))
         counted = of["jobs"] + of["without_request"] + of["without_bound"] + of["without_use"]
-        bare = [Evidence("node", where, name, "no agent") for where, name in sorted(without) if where == cluster]
+        bare = [FindingEvidence("node", where, name, "no agent") for where, name in sorted(without) if where == cluster]
         text = f"{percent(of['without_use'] / max(counted, 1.0))} of the jobs of {cluster} have no exact memory"
         text += f"; {_many(len(bare), 'node')} with running jobs without an agent."
         action = "Install the agent on these nodes." if bare else "A job's page says why its memory is unknown."

@@ -131,7 +131,7 @@ class Network(NetworkUseList):
     summarised: int
 
 
-class Job(NamedTuple):
+class MeasuredJob(NamedTuple):
     """A measured job; ``bandwidth_bps`` is per processor."""
 
     processors: int
@@ -151,7 +151,7 @@ Judged = tuple[Verdict, str, float | None]
 """The verdict, its reason, and the demand of the largest measured job on each of two uplinks."""
 
 
-def judge(found: Sequence[Job], uplink_bps: float | None) -> Judged:
+def judge(found: Sequence[MeasuredJob], uplink_bps: float | None) -> Judged:
     """Return the verdict of the co-allocation's policy ``aware`` (docs/use/definitions.md, Co-allocation).
 
     It places the largest measured job in two halves over empty uplinks, by the mean bandwidth of the measured jobs.
@@ -194,7 +194,7 @@ def network_use(
     return NetworkUseList(*position, days.first, [_use(row, measured[row[:3]], uplink_bps) for row in shown])
 
 
-def _use(counted: _Counted, of: Sequence[Job], uplink_bps: float | None) -> NetworkUse:
+def _use(counted: _Counted, of: Sequence[MeasuredJob], uplink_bps: float | None) -> NetworkUse:
     cluster, user, application, number, hours = counted
     link_bps = min((job.link_bps for job in of if job.link_bps), default=None)
     uplink_bps = uplink_bps or link_bps
@@ -331,7 +331,7 @@ _BANDWIDTHS = (
 _HELD = "SELECT run_id, count(*), min(node), sum(processors) FROM job_nodes WHERE run_id IN (VALUES {asked}) GROUP BY 1"
 
 
-def _measured(connection: Connection, days: Days, names: Sequence[_Name]) -> dict[_Name, list[Job]]:
+def _measured(connection: Connection, days: Days, names: Sequence[_Name]) -> dict[_Name, list[MeasuredJob]]:
     """Return the last measured jobs of each application."""
     runs: dict[int, tuple[_Name, int | None]] = {}
     for name in names:
@@ -343,12 +343,14 @@ def _measured(connection: Connection, days: Days, names: Sequence[_Name]) -> dic
     links = {row[:2]: row[2] for row in fetch(connection, "SELECT cluster, name, interfaces FROM nodes", ())}
     keys = [(run_id,) for run_id in runs]
     held = {row[0]: row for row in fetch_by_keys(connection, _HELD, keys)}
-    found: dict[_Name, list[Job]] = defaultdict(list)
+    found: dict[_Name, list[MeasuredJob]] = defaultdict(list)
     for run_id, value, lower_bound, attribution, fabric in fetch_by_keys(connection, _BANDWIDTHS, keys):
         name, processors = runs[run_id]
         _, number, first, of_all = held.get(run_id, (0, 1, "", 1))
         speeds = link_speeds(links.get((name[0], first)) or links.get((name[0], first.partition(".")[0])) or "[]")
         link_bps = speeds.get(fabric) or max(speeds.values(), default=0.0) or None
         apportioned = attribution == "apportioned"
-        found[name].append(Job(processors or int(of_all), number, value, link_bps, bool(lower_bound), apportioned))
+        found[name].append(
+            MeasuredJob(processors or int(of_all), number, value, link_bps, bool(lower_bound), apportioned)
+        )
     return found

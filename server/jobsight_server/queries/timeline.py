@@ -14,7 +14,14 @@ from jobsight_server.profiler.runs import boundaries, read_marks
 from jobsight_server.profiler.sampled import job_cgroup, read_job_rows
 from jobsight_server.storage.readings.sample_columns import UNKNOWN, Floats, difference
 from jobsight_server.storage.readings.samples import read_samples
-from jobsight_server.storage.readings.summarise import LENGTH_S, Period, Spread, merged, oldest_reading, read_summaries
+from jobsight_server.storage.readings.summarise import (
+    LENGTH_S,
+    Period,
+    ValueRange,
+    merged,
+    oldest_reading,
+    read_summaries,
+)
 
 POINTS = 500
 
@@ -83,7 +90,7 @@ def _of_summaries(
     )
 
 
-def _mean(spread: Spread | None, factor: float = 1.0) -> float | None:
+def _mean(spread: ValueRange | None, factor: float = 1.0) -> float | None:
     return None if spread is None else spread.mean * factor
 
 

@@ -13,7 +13,7 @@ from jobsight_server.front.server import BACKLOG, Front, recorder, run
 from jobsight_server.front.table import process_limits
 from jobsight_server.front.wsgi import Receive, Scope, Send, WsgiAnswer, send_answer
 from jobsight_server.ingest import SAMPLES
-from jobsight_server.ingest.reception import Answer, Reception
+from jobsight_server.ingest.reception import IngestReply, Reception
 from jobsight_server.ingest.wire import TooLargeError
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import open_engine
@@ -46,7 +46,7 @@ class Writer:
         else:
             status, name = (405, "Method Not Allowed") if path in {SAMPLES, *_HEALTH} else (404, "Not Found")
             message = f"{method} {path[:200]}: {name}; the writer accepts only POST {SAMPLES}"
-            answer = Answer(status, {"error": message})
+            answer = IngestReply(status, {"error": message})
         headers = [("content-type", "application/json"), *answer.headers.items()]
         await send_answer(
             send, WsgiAnswer(str(answer.status), headers, msgspec.json.encode(answer.content)), close=unread

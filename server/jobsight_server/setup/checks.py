@@ -17,32 +17,34 @@ from jobsight_server.setup.places import Places
 from jobsight_server.setup.plan import EDITED, SAME, Item, Placed, PlannedToken, state
 from jobsight_server.setup.reporting import reading_engine, reporting_nodes
 from jobsight_server.setup.run import run, succeeds
-from jobsight_server.setup.schedulers.scheduler import Finding, SchedulerSetup
+from jobsight_server.setup.schedulers.scheduler import CheckResult, SchedulerSetup
 from jobsight_server.storage.schema import jobs, marks, nodes
 
 LIMIT_S = 0.1
 
 
-def checks(plan: Sequence[Item], scheduler: SchedulerSetup, places: Places) -> Iterator[Finding]:
+def checks(plan: Sequence[Item], scheduler: SchedulerSetup, places: Places) -> Iterator[CheckResult]:
     """Yield each finding as soon as it is made."""
     manifest = Manifest.load(places.manifest(scheduler.kind))
     for item in plan:
         if isinstance(item, Placed) and item.path != places.archive:
             found = state(item, manifest)
             todo = f"{found}: run `jobsight setup {scheduler.kind}`"
-            yield Finding(f"{item.path}", found in (SAME, EDITED), todo)
+            yield CheckResult(f"{item.path}", found in (SAME, EDITED), todo)
     if places.has_services:
         active = succeeds(("systemctl", "is-active", "--quiet", "jobsight-server"))
-        yield Finding("jobsight-server runs", active, "systemctl start jobsight-server; journalctl -u jobsight-server")
+        yield CheckResult(
+            "jobsight-server runs", active, "systemctl start jobsight-server; journalctl -u jobsight-server"
+        )
     if scheduler.submitter is not None:
         yield _answer(scheduler.submitter, scheduler, places)
     yield from scheduler.checks()
     silent = sorted(set(scheduler.nodes) - reporting_nodes(places, scheduler.cluster))
     shown = f"{', '.join(silent[:10])}{' ...' if len(silent) > 10 else ''}"
-    yield Finding("agents of all nodes report", not silent or None, f"silent: {shown}; sh {places.archive} there")
+    yield CheckResult("agents of all nodes report", not silent or None, f"silent: {shown}; sh {places.archive} there")
 
 
-def _answer(token: PlannedToken, scheduler: SchedulerSetup, places: Places) -> Finding:
+def _answer(token: PlannedToken, scheduler: SchedulerSetup, places: Places) -> CheckResult:
     """Check that the server accepts the token and answers before plugins stop waiting; the best of three counts."""
     address = f"http://{places.address}:{places.port}/api/v1/advice"
     what = f"the server answers within {LIMIT_S * 1000:.0f} ms"
@@ -57,13 +59,13 @@ def _answer(token: PlannedToken, scheduler: SchedulerSetup, places: Places) -> F
             times.append(time.monotonic() - begin)
     except urllib.error.HTTPError as error:
         answer = error.read(200).decode(errors="replace").strip()
-        return Finding(
+        return CheckResult(
             what, False, f"{error.code}: {answer}; delete {token.path} and run `jobsight setup {scheduler.kind}`"
         )
     except OSError as error:
-        return Finding(what, False, f"{address}: {error}; start `jobsight serve --config {places.settings}`")
+        return CheckResult(what, False, f"{address}: {error}; start `jobsight serve --config {places.settings}`")
     best = min(times)
-    return Finding(f"{what} ({best * 1000:.0f})", best < LIMIT_S, f"it took {best:.2f} s, longer than plugins wait")
+    return CheckResult(f"{what} ({best * 1000:.0f})", best < LIMIT_S, f"it took {best:.2f} s, longer than plugins wait")
 
 
 SCRIPT = "sleep 5"
@@ -72,7 +74,7 @@ _PAUSE_S = 0.5
 _TODO = "see `journalctl -t jobsight-hook` on its node, and check that the scheduler runs prolog and epilog"
 
 
-def follow(scheduler: SchedulerSetup, places: Places, user: str, limit_s: float) -> Iterator[Finding]:
+def follow(scheduler: SchedulerSetup, places: Places, user: str, limit_s: float) -> Iterator[CheckResult]:
     """Yield each step as it is done, and stop at the first that fails.
 
     Raises:
@@ -80,30 +82,30 @@ def follow(scheduler: SchedulerSetup, places: Places, user: str, limit_s: float)
     """
     begin = time.monotonic()
     job = scheduler.submit(user, SCRIPT)
-    yield Finding(f"job {job} is submitted as {user}", True)
+    yield CheckResult(f"job {job} is submitted as {user}", True)
     if scheduler.comment is not None:
         comment = scheduler.comment(job)
         todo = f"nothing from Jobsight ({comment[:80] or 'empty'}): look for 'jobsight:' in the scheduler's log"
         is_ours = "jobsight" in comment
-        yield Finding(f"its comment: {comment[:160]}" if is_ours else "its comment", is_ours, todo)
+        yield CheckResult(f"its comment: {comment[:160]}" if is_ours else "its comment", is_ours, todo)
     engine = reading_engine(places)
     if engine is None:
-        yield Finding("the server's database", False, f"start `jobsight serve --config {places.settings}`")
+        yield CheckResult("the server's database", False, f"start `jobsight serve --config {places.settings}`")
         return
     try:
         while (row := _run(engine, scheduler.cluster, job)) is None or row.end is None:
             if time.monotonic() - begin > limit_s:
                 known = "the job is known, but has not ended" if row is not None else "the job is unknown"
                 todo = f"{known} after {limit_s:.0f} s: see the scheduler's queue, and *Rejected data* on *Nodes*"
-                yield Finding(f"job {job} in the accounting log", False, todo)
+                yield CheckResult(f"job {job} in the accounting log", False, todo)
                 return
             time.sleep(_PAUSE_S)
         took = time.monotonic() - begin
         ran = f"{row.state} after {row.end - row.start:.0f} s"
-        yield Finding(f"the accounting log has it: {ran}; known {took:.0f} s after its submission", True)
+        yield CheckResult(f"the accounting log has it: {ran}; known {took:.0f} s after its submission", True)
         agents, todo = reporting_nodes(places, scheduler.cluster), scheduler.unmarked()
         if agents and todo:
-            yield Finding(_MARKS, False, todo)
+            yield CheckResult(_MARKS, False, todo)
         elif agents:
             yield _marked(engine, scheduler.cluster, job, begin + limit_s)
         while agents and not todo and not row.profiled and time.monotonic() - begin < limit_s:
@@ -115,14 +117,14 @@ def follow(scheduler: SchedulerSetup, places: Places, user: str, limit_s: float)
     try:
         printed = run(seff, places.owner).strip()
     except UserError as error:
-        yield Finding(f"jobsight seff {job}", False, str(error))
+        yield CheckResult(f"jobsight seff {job}", False, str(error))
         return
-    yield Finding(f"jobsight seff {job}:\n{printed}", True)
+    yield CheckResult(f"jobsight seff {job}:\n{printed}", True)
     if not row.profiled:
         later = (
             "its values are final `profile_grace_s` after its end, or when its nodes' agents have sent their readings"
         )
-        yield Finding(f"job {job} is not profiled yet", False if agents else None, later)
+        yield CheckResult(f"job {job} is not profiled yet", False if agents else None, later)
 
 
 def _run(engine: Engine, cluster: str, job: str) -> Row[Any] | None:
@@ -134,7 +136,7 @@ def _run(engine: Engine, cluster: str, job: str) -> Row[Any] | None:
     return found
 
 
-def _marked(engine: Engine, cluster: str, job: str, until: float) -> Finding:
+def _marked(engine: Engine, cluster: str, job: str, until: float) -> CheckResult:
     """Check that the hooks marked the job's start and end."""
     of_job = select(marks.c.event).join(nodes, nodes.c.id == marks.c.node_id)
     of_job = of_job.where(nodes.c.cluster == cluster, marks.c.job_id.in_((job, job.partition(".")[0])))
@@ -144,4 +146,4 @@ def _marked(engine: Engine, cluster: str, job: str, until: float) -> Finding:
         with engine.connect() as connection:
             events = {event for (event,) in connection.execute(of_job)}
     missing = " and ".join(sorted({"start", "end"} - events))
-    return Finding(_MARKS, not missing, f"no mark of its {missing}: {_TODO}")
+    return CheckResult(_MARKS, not missing, f"no mark of its {missing}: {_TODO}")

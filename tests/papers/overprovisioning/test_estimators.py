@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_papers.overprovisioning.estimators.base import Estimator, JobOutcome, SystemState
+from jobsight_papers.overprovisioning.estimators.base import AttemptOutcome, Estimator, SystemState
 from jobsight_papers.overprovisioning.variants import PAPER_VARIANTS
 from jobsight_predictor.hierarchical import Hierarchical
 from jobsight_predictor.question import Question
@@ -49,7 +49,7 @@ def attempts(
         place_given = min(place + given_more, len(capacities) - 1)
         given.append(capacities[place_given])
         failed = used > capacities[place_given]
-        outcome = JobOutcome(min(capacities[place], requested), given[-1], failed, used if known else None, system)
+        outcome = AttemptOutcome(min(capacities[place], requested), given[-1], failed, used if known else None, system)
         estimator.learn(job, requested, outcome)
         if not failed:
             return given
@@ -149,7 +149,7 @@ def test_a_job_may_fail_with_more_than_the_largest_capacity(name: str) -> None:
     estimator = EVERY[name]([8.0, 16.0, 32.0])
     job = Question("a", "x", None, 4, 100.0, 60.0)
     for too_little in (100.0, 50.0, 32.0, 100.0):
-        estimator.learn(job, 100.0, JobOutcome(too_little, too_little, failed=True))
+        estimator.learn(job, 100.0, AttemptOutcome(too_little, too_little, failed=True))
         assert 0.0 < estimator.estimate(job, 100.0) <= 100.0
     if name == "jobsight":
         assert estimator.estimate(job, 100.0) == 100.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jobsight_papers.overprovisioning.estimators.base import Estimator, JobOutcome
+from jobsight_papers.overprovisioning.estimators.base import AttemptOutcome, Estimator
 from jobsight_papers.overprovisioning.estimators.by_group import ByGroup
 from jobsight_papers.overprovisioning.estimators.last_instance import LastInstance
 from jobsight_papers.overprovisioning.estimators.regression import Regression
@@ -22,10 +22,10 @@ def cycles(estimator: Estimator, requested: float, uses: list[float]) -> list[fl
         capacity = estimator.rounded(estimator.estimate(JOB, requested))
         given.append(capacity)
         failed = used > capacity
-        estimator.learn(JOB, requested, JobOutcome(min(capacity, requested), capacity, failed))
+        estimator.learn(JOB, requested, AttemptOutcome(min(capacity, requested), capacity, failed))
         if failed:
             most = estimator.rounded(requested)
-            estimator.learn(JOB, requested, JobOutcome(requested, most, False))
+            estimator.learn(JOB, requested, AttemptOutcome(requested, most, False))
     return given
 
 
@@ -72,9 +72,9 @@ def test_step_sizes_that_make_no_sense_are_refused(arguments: dict[str, float]) 
 
 def test_last_instance_follows_what_was_used_and_starts_over_after_a_failure() -> None:
     estimator = LastInstance([8.0, 16.0, 32.0])
-    estimator.learn(JOB, 32.0, JobOutcome(32.0, 32.0, False, 5.0))
+    estimator.learn(JOB, 32.0, AttemptOutcome(32.0, 32.0, False, 5.0))
     assert estimator.estimate(JOB, 32.0) == 5.0
-    estimator.learn(JOB, 32.0, JobOutcome(8.0, 8.0, True))
+    estimator.learn(JOB, 32.0, AttemptOutcome(8.0, 8.0, True))
     assert estimator.estimate(JOB, 32.0) == 32.0
 
 
@@ -90,7 +90,7 @@ def test_regression_finds_a_power_law_which_no_line_fits() -> None:
         for linear, estimator in ((False, curved), (True, line)):
             if i >= 1000:
                 excess[linear].append(abs(estimator.estimate(question, requested) / used - 1.0))
-            estimator.learn(question, requested, JobOutcome(requested, 1000.0, False, used))
+            estimator.learn(question, requested, AttemptOutcome(requested, 1000.0, False, used))
     assert np.max(excess[False]) < 0.01
     assert np.mean(excess[True]) > 0.1
 
@@ -102,5 +102,5 @@ def test_jobsight_tries_less_once_in_a_group_and_learns_from_wider_ones() -> Non
     for i in range(60):
         job = Question("user", f"a{i}", None, 4, 32.0, 60.0)
         capacity = estimator.estimate(job, 32.0)
-        estimator.learn(job, 32.0, JobOutcome(capacity, capacity, capacity < 20.0))
+        estimator.learn(job, 32.0, AttemptOutcome(capacity, capacity, capacity < 20.0))
     assert estimator.estimate(Question("user", "new", None, 4, 32.0, 60.0), 32.0) == 32.0

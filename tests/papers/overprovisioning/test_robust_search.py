@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from jobsight_papers.overprovisioning.estimators.base import Estimator, JobOutcome
+from jobsight_papers.overprovisioning.estimators.base import AttemptOutcome, Estimator
 from jobsight_papers.overprovisioning.estimators.robust_search import RobustSearch
 from jobsight_papers.overprovisioning.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_predictor.question import Question
@@ -22,10 +22,10 @@ def failures(estimator: Estimator, uses: Iterable[float], processors_of: Callabl
         job = Question("a", "x", None, processors_of(used), REQUESTED, 60.0)
         given = estimator.estimate(job, REQUESTED)
         if used > given:
-            estimator.learn(job, REQUESTED, JobOutcome(given, given, failed=True))
+            estimator.learn(job, REQUESTED, AttemptOutcome(given, given, failed=True))
             count += 1
             given = REQUESTED
-        estimator.learn(job, REQUESTED, JobOutcome(given, given, failed=False))
+        estimator.learn(job, REQUESTED, AttemptOutcome(given, given, failed=False))
     return count
 
 

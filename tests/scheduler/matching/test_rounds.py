@@ -15,7 +15,7 @@ from tests.make import not_none
 from jobsight_scheduler.matching.policies import PolicyRule
 from jobsight_scheduler.matching.problem import Capacity, Dependency, Hold, MatchJob, Problem, Resource
 from jobsight_scheduler.matching.reservations import earliest
-from jobsight_scheduler.matching.rounds import RESERVE_AFTER_ROUNDS, WINDOW, WaitingJob, match_round
+from jobsight_scheduler.matching.rounds import RESERVE_AFTER_ROUNDS, WINDOW, JobInRounds, match_round
 
 
 def node(name: str, slots: float, *holds: tuple[str, float, float]) -> Resource:
@@ -39,9 +39,9 @@ def job(name: str, slots: float, duration_s: float | None = 100.0, count: int = 
 
 def test_weights_grow_by_a_fifth_a_round() -> None:
     """Four jobs of priority 1 weigh as much as one of 4 and less than one that has waited for a round."""
-    four = [WaitingJob(job(f"small-{number}", 1), 0) for number in range(4)]
+    four = [JobInRounds(job(f"small-{number}", 1), 0) for number in range(4)]
     for age, priority, matched in ((0, 3.9, 4), (1, 3.3, 4), (1, 3.4, 1), (5, 1.9, 4), (5, 2.1, 1)):
-        waiting = [*four, WaitingJob(job("large", 4, priority=priority), age)]
+        waiting = [*four, JobInRounds(job("large", 4, priority=priority), age)]
         found = match_round([node("a", 4)], waiting, now_s=0.0, clock=time.process_time)
         assert len(found.matches) == matched, (age, priority)
 
@@ -59,10 +59,10 @@ def test_the_earliest_time_of_a_gang_is_when_enough_holds_have_ended() -> None:
 def test_a_large_job_is_reserved_and_only_what_ends_before_passes_it() -> None:
     resources = [node("a", 8, ("x", 60.0, 6))]
     waiting = [
-        WaitingJob(job("large", 8), 10),
-        WaitingJob(job("short", 1, 60.0), 0),
-        WaitingJob(job("long", 1, 61.0), 0),
-        WaitingJob(job("unknown", 1, None), 0),
+        JobInRounds(job("large", 8), 10),
+        JobInRounds(job("short", 1, 60.0), 0),
+        JobInRounds(job("long", 1, 61.0), 0),
+        JobInRounds(job("unknown", 1, None), 0),
     ]
     found = match_round(resources, waiting, now_s=0.0, clock=time.process_time)
     reservation = not_none(found.reservation)
@@ -81,13 +81,17 @@ def test_a_large_job_is_reserved_and_only_what_ends_before_passes_it() -> None:
 
 def test_what_is_left_beside_a_reservation_may_be_held_for_longer() -> None:
     resources = [node("a", 8, ("x", 60.0, 6)), node("b", 4)]
-    waiting = [WaitingJob(job("large", 7), 12), WaitingJob(job("long", 4, 1e6), 0), WaitingJob(job("one", 1, 1e6), 0)]
+    waiting = [
+        JobInRounds(job("large", 7), 12),
+        JobInRounds(job("long", 4, 1e6), 0),
+        JobInRounds(job("one", 1, 1e6), 0),
+    ]
     found = match_round(resources, waiting, now_s=0.0, clock=time.process_time)
     assert {one.job: one.resources["d"] for one in found.matches} == {"long": ("b",), "one": ("a",)}
 
 
 def test_what_is_matched_together_is_bounded_and_the_others_know_that_it_is_not_their_turn() -> None:
-    waiting = [WaitingJob(job(f"j{index}", 1), index % 7) for index in range(300)]
+    waiting = [JobInRounds(job(f"j{index}", 1), index % 7) for index in range(300)]
     found = match_round([node("a", 4)], waiting, now_s=0.0, clock=time.process_time)
     assert len(found.matches) == 4
     assert {int(one.job[1:]) % 7 for one in found.matches} == {6}
@@ -101,8 +105,8 @@ DENIED = PolicyRule("deny", classes=("batch",), hours=(8.0, 18.0))
 @pytest.mark.parametrize("age", [0, RESERVE_AFTER_ROUNDS, 1000])
 def test_jobs_that_policies_deny_keep_no_other_one_waiting(age: int) -> None:
     nodes = [replace(node(f"n{index}", 8), policies=(DENIED,)) for index in range(10)]
-    waiting = [WaitingJob(replace(job(f"b{index}", 1), job_class="batch"), age) for index in range(3 * WINDOW)]
-    waiting.append(WaitingJob(replace(job("now", 1), job_class="interactive")))
+    waiting = [JobInRounds(replace(job(f"b{index}", 1), job_class="batch"), age) for index in range(3 * WINDOW)]
+    waiting.append(JobInRounds(replace(job("now", 1), job_class="interactive")))
     found = match_round(nodes, waiting, now_s=0.0, clock=time.process_time, hour=12.0)
     assert [one.job for one in found.matches] == ["now"]
     assert [one.tier for one in found.unmatched] == ["policy"] * (3 * WINDOW)
@@ -113,7 +117,7 @@ def test_jobs_that_policies_deny_keep_no_other_one_waiting(age: int) -> None:
 def test_a_job_that_needs_idle_nodes_by_policy_gets_a_reservation() -> None:
     alone = PolicyRule("allow", when="matches_running <= 0")
     busy = replace(node("a", 8, ("x", 50.0, 1), ("y", 90.0, 1)), policies=(alone,), matches_running=2)
-    waiting = [WaitingJob(job("whole", 2), 10), WaitingJob(job("small", 1))]
+    waiting = [JobInRounds(job("whole", 2), 10), JobInRounds(job("small", 1))]
     [reason] = match_round([busy, node("b", 1)], waiting, now_s=0.0, clock=time.process_time).unmatched
     assert (reason.job, "reserved to start in 90 s" in reason.reason) == ("whole", True)
 
@@ -122,7 +126,7 @@ def test_a_job_that_nothing_could_delay_keeps_no_reservation_from_others() -> No
     """The licence is held until long after all that fits now has ended."""
     seats = Resource("seats", "licence", capacities={"seats": Capacity(1, 1)}, holds=(Hold("x", 1e5, {"seats": 1.0}),))
     licensed = MatchJob("licensed", (Dependency("l", "licence", amounts={"seats": 1.0}),), duration_s=10.0)
-    waiting = [WaitingJob(licensed, 99), WaitingJob(job("large", 8), 10), WaitingJob(job("small", 1, 100.0))]
+    waiting = [JobInRounds(licensed, 99), JobInRounds(job("large", 8), 10), JobInRounds(job("small", 1, 100.0))]
     found = match_round([node("a", 8, ("x", 60.0, 6)), seats], waiting, now_s=0.0, clock=time.process_time)
     assert (not_none(found.reservation).job, found.matches) == ("large", ())
 
@@ -156,9 +160,9 @@ def test_no_job_that_fits_on_an_idle_machine_starves(seed: int) -> None:
     seats = Resource(
         "seats", "licence", capacities={"seats": Capacity(4.0, 4.0)}, holds=(Hold("x", 1e5, {"seats": 4.0}),)
     )
-    waiting = [WaitingJob(replace(job(f"x{n}", 1), job_class="denied"), rng.randint(0, 40)) for n in range(WINDOW)]
-    waiting += [WaitingJob(replace(held[n % 2], name=f"z{n}"), rng.randint(0, 40)) for n in range(WINDOW)]
-    waiting += [WaitingJob(replace(hopeless[n % 4], name=f"y{n}"), rng.randint(0, 40)) for n in range(WINDOW)]
+    waiting = [JobInRounds(replace(job(f"x{n}", 1), job_class="denied"), rng.randint(0, 40)) for n in range(WINDOW)]
+    waiting += [JobInRounds(replace(held[n % 2], name=f"z{n}"), rng.randint(0, 40)) for n in range(WINDOW)]
+    waiting += [JobInRounds(replace(hopeless[n % 4], name=f"y{n}"), rng.randint(0, 40)) for n in range(WINDOW)]
     holds: list[tuple[str, str, float, float]] = []
     first = {f"j{index}" for index in range(30)}
     came = 0
@@ -168,7 +172,7 @@ def test_no_job_that_fits_on_an_idle_machine_starves(seed: int) -> None:
         for _ in range(2):
             size = measured(rng, rng.choice((1.0, 2.0, 4.0, 7.0)))
             new = job(f"j{came}", size, rng.choice((10.0, 30.0, 60.0)), rng.choice((1, 1, 2)), rng.randint(0, 3))
-            waiting.append(WaitingJob(new))
+            waiting.append(JobInRounds(new))
             came += 1
         resources = [
             replace(node(name, slots, *((by, until, held) for by, on, until, held in holds if on == name)))

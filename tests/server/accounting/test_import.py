@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Engine
 from tests import make
 
-from jobsight_server.accounting.figures import Figures
+from jobsight_server.accounting.figures import ImportFigures
 from jobsight_server.accounting.log_reader import LogReader
 from jobsight_server.cli import main
 from jobsight_server.commands.database import filled_database
@@ -74,7 +74,7 @@ def test_a_file_that_another_process_reads_meanwhile_is_counted_whole(
         log.end(f"{number}.s", noon + number, noon + number + 60)
     file = directory / "a"
     file.write_bytes(log.data)
-    figures = Figures()
+    figures = ImportFigures()
 
     def read_by_another(*_: object) -> None:
         LogReader(engine, "c", lambda: 1.8e9).read(file, final=True)

@@ -7,7 +7,7 @@ import random
 from tests.make import not_none
 
 from jobsight_server.decision.by_size import need_by_size
-from jobsight_server.decision.evidence import Evidence, Run, Says, Shape
+from jobsight_server.decision.evidence import Evidence, RunUse, Says, Shape
 from jobsight_server.decision.rule import Limits, decide
 
 GIB = 2.0**30
@@ -21,7 +21,7 @@ def learned(sizes: list[float], slope: float = 3.0, noise: float = 0.01, says: S
     draw, found = random.Random(1), Evidence()
     for number, gb in enumerate(sizes):
         need = (1.0 + slope * gb) * GIB * (1.0 + noise * draw.random())
-        found.add(Run(sized(gb), 1000.0 * number, 1000.0 * number + 600.0, says, need, 64 * GIB))
+        found.add(RunUse(sized(gb), 1000.0 * number, 1000.0 * number + 600.0, says, need, 64 * GIB))
     return found
 
 
@@ -47,10 +47,10 @@ def test_sizes_of_a_single_burst_raise_nothing() -> None:
     """The small ones end first, and their line says nothing of the large ones."""
     found = Evidence()
     for number, gb in enumerate(SIZES[:20]):
-        found.add(Run(sized(gb), 1000.0, 2000.0 + number, "exact", (1.0 + 3.0 * gb) * GIB, 64 * GIB))
+        found.add(RunUse(sized(gb), 1000.0, 2000.0 + number, "exact", (1.0 + 3.0 * gb) * GIB, 64 * GIB))
     assert decide("memory", found, sized(30.0), None, Limits()).amount is None
     for number, gb in enumerate(SIZES[:3]):
-        found.add(Run(sized(gb), 3000.0, 4000.0 + number, "exact", (1.0 + 3.0 * gb) * GIB, 64 * GIB))
+        found.add(RunUse(sized(gb), 3000.0, 4000.0 + number, "exact", (1.0 + 3.0 * gb) * GIB, 64 * GIB))
     assert not_none(decide("memory", found, sized(30.0), None, Limits()).amount) >= 91 * GIB
 
 

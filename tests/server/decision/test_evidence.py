@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobsight_server.decision.evidence import BURSTS, Evidence, Run, Shape, similar_runs
+from jobsight_server.decision.evidence import BURSTS, Evidence, RunUse, Shape, similar_runs
 
 GIB = 2.0**30
 JOB = Shape(1, 0, 8 * GIB, 3600.0)
 
 
-def run(used: float = GIB, submitted: float = 0.0, end: float | None = None, shape: Shape = JOB) -> Run:
-    return Run(shape, submitted, submitted + 600.0 if end is None else end, "exact", used, shape.memory_bytes)
+def run(used: float = GIB, submitted: float = 0.0, end: float | None = None, shape: Shape = JOB) -> RunUse:
+    return RunUse(shape, submitted, submitted + 600.0 if end is None else end, "exact", used, shape.memory_bytes)
 
 
-def learned(runs: Sequence[Run]) -> Evidence:
+def learned(runs: Sequence[RunUse]) -> Evidence:
     found = Evidence()
     for one in sorted(runs, key=lambda one: one.end):
         found.add(one)
@@ -55,10 +55,10 @@ def test_a_daily_job_does_not_displace_a_monthly_one_of_another_request() -> Non
 def test_state_restores_evidence_and_a_late_use_is_filled_in() -> None:
     sized = JOB._replace(facts=(("input_bytes", 3e9),))
     found = learned([run(), run(2 * GIB, 1000.0, shape=sized)])
-    found.add(Run(JOB, 2000.0, 2600.0, "nothing"))
+    found.add(RunUse(JOB, 2000.0, 2600.0, "nothing"))
     restored = Evidence([list(row) for row in found.state()])
     assert restored.rows == found.rows
-    restored.fill_in(Run(JOB, 2000.0, 2600.0, "exact", 5 * GIB))
+    restored.fill_in(RunUse(JOB, 2000.0, 2600.0, "exact", 5 * GIB))
     (_, _, late) = restored.rows
     assert (late.runs, late.exact, late.most) == (1, 1, 5 * GIB)
     assert similar_runs(restored.rows, JOB).runs == 3

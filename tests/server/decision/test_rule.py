@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.make import not_none
 
-from jobsight_server.decision.evidence import Evidence, Resource, Run, Says, Shape
+from jobsight_server.decision.evidence import Evidence, Resource, RunUse, Says, Shape
 from jobsight_server.decision.rule import MARGIN, Decision, Limits, decide
 
 MIB, GIB, HOUR = 2.0**20, 2.0**30, 3600.0
@@ -28,13 +28,13 @@ class Runs:
     def add(self, used: float, n: int = 1, says: Says = "exact", shape: Shape = JOB, **more: Any) -> Runs:
         for _ in range(n):
             held = more.get("held", shape.asked(self.resource))
-            self.evidence.add(Run(shape, self.now, self.now + 600.0, says, used, held, more.get("lowered", False)))
+            self.evidence.add(RunUse(shape, self.now, self.now + 600.0, says, used, held, more.get("lowered", False)))
             self.now += 1000.0
         return self
 
     def burst(self, used: float, n: int, says: Says = "exact") -> Runs:
         for _ in range(n):
-            self.evidence.add(Run(JOB, self.now, self.now + 600.0, says, used, JOB.asked(self.resource)))
+            self.evidence.add(RunUse(JOB, self.now, self.now + 600.0, says, used, JOB.asked(self.resource)))
         self.now += 1000.0
         return self
 

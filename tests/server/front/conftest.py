@@ -13,13 +13,13 @@ import pytest
 
 from jobsight_server.front.addresses import listen
 from jobsight_server.front.server import Front
-from jobsight_server.front.table import Limits
+from jobsight_server.front.table import ConnectionLimits
 from jobsight_server.front.wsgi import WsgiBridge
 from site_run import wait_until
 
 BODY_LIMIT = 100_000
 # Patient: a busy machine holds a client of these tests up for longer than a second.
-LIMITS = Limits(
+LIMITS = ConnectionLimits(
     held_bytes=400_000, connections=100, header_s=30.0, body_s=30.0, answer_s=30.0, idle_s=30.0, linger_s=0.6,
     slowest_bytes_per_s=10**9,
 )  # fmt: skip
@@ -29,7 +29,7 @@ LIMITS = Limits(
 class Running:
     """A front that serves in a thread of this process."""
 
-    limits: Limits
+    limits: ConnectionLimits
     held: threading.Event = field(default_factory=threading.Event)
     recorded: dict[str, int] = field(default_factory=dict)
 

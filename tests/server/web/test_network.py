@@ -12,7 +12,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert, update
 from tests import make
 
-from jobsight_server.queries.network import Job, judge
+from jobsight_server.queries.network import MeasuredJob, judge
 from jobsight_server.savings.totals import count_marked, mark_all
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_counts import count_all
@@ -103,8 +103,8 @@ def test_shares_of_links_and_full_hours(site: FlaskClient) -> None:
     assert (hostile.status_code, "<script>alert" in hostile.text) == (200, False)
 
 
-def jobs(bandwidth: float, number: int = 5, processors: int = 4) -> Sequence[Job]:
-    return [Job(processors, 2, bandwidth, GBIT, False, False)] * number
+def jobs(bandwidth: float, number: int = 5, processors: int = 4) -> Sequence[MeasuredJob]:
+    return [MeasuredJob(processors, 2, bandwidth, GBIT, False, False)] * number
 
 
 def test_a_job_is_judged_up_to_the_largest_measured_one_only() -> None:

@@ -12,7 +12,7 @@ from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs, numbered
 from jobsight_papers.overprovisioning.cluster.nodes import Choose, Nodes, parse_classes
 from jobsight_papers.overprovisioning.cluster.policies import MEMORY_POLICIES
 from jobsight_papers.overprovisioning.cluster.simulation import MemorySimulation, Requirements, Retry
-from jobsight_papers.overprovisioning.estimators.base import SIMILAR, Estimator, JobOutcome, Requested, SystemState
+from jobsight_papers.overprovisioning.estimators.base import SIMILAR, AttemptOutcome, Estimator, Requested, SystemState
 from jobsight_papers.overprovisioning.estimators.by_group import ByGroup
 from jobsight_papers.overprovisioning.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_predictor.question import Question
@@ -33,7 +33,7 @@ class Estimated(Requirements):
     def ask(self, job: int, system: SystemState | None) -> float:
         return self._estimator.estimate(self._questions[job], self._requested[job], system)
 
-    def learn(self, job: int, outcome: JobOutcome) -> None:
+    def learn(self, job: int, outcome: AttemptOutcome) -> None:
         if self._explicit and not outcome.failed:
             outcome = outcome._replace(used=self._used[job])
         self._estimator.learn(self._questions[job], self._requested[job], outcome)
@@ -53,7 +53,7 @@ class Oracle(Requirements):
     def ask(self, job: int, system: SystemState | None) -> float:
         return float(self._need[job])
 
-    def learn(self, job: int, outcome: JobOutcome) -> None:
+    def learn(self, job: int, outcome: AttemptOutcome) -> None:
         """Do nothing."""
 
     def kinds(self, jobs: MemoryJobs) -> Sequence[int]:

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_papers.overprovisioning.estimators.base import JobOutcome, SystemState
+from jobsight_papers.overprovisioning.estimators.base import AttemptOutcome, SystemState
 from jobsight_scheduler.policies.base import NEVER
 from jobsight_scheduler.simulator.event_loop import Simulation
 
@@ -34,7 +34,7 @@ class Requirements(ABC):
         """Return the memory, in bytes per node, for the job's next attempt."""
 
     @abstractmethod
-    def learn(self, job: int, outcome: JobOutcome) -> None:
+    def learn(self, job: int, outcome: AttemptOutcome) -> None:
         """Take in how an attempt ended."""
 
     @abstractmethod
@@ -124,5 +124,7 @@ class MemorySimulation(Simulation):
         else:
             self.end_s[job] = now
             self.is_lowered[job] = needed < self._class_of_request[job]
-        self._requirements.learn(job, JobOutcome(asked, memory[smallest], fails, None, self._system_of.pop(job, None)))
+        self._requirements.learn(
+            job, AttemptOutcome(asked, memory[smallest], fails, None, self._system_of.pop(job, None))
+        )
         return self.policy.returned(now, job) if fails else self.policy.ended(now, job)

@@ -24,7 +24,7 @@ class SystemState(NamedTuple):
     queued: int
 
 
-class JobOutcome(NamedTuple):
+class AttemptOutcome(NamedTuple):
     """Outcome of one attempt of a job.
 
     ``asked`` is the requested capacity, ``given`` the smallest among its nodes, which may be more. ``used`` is the
@@ -63,7 +63,7 @@ class Estimator(ABC):
         """Return the capacity to ask for, at most ``requested``. Does not change later estimates."""
 
     @abstractmethod
-    def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
+    def learn(self, job: Question, requested: float, outcome: AttemptOutcome) -> None:
         """Learn from the outcome of an attempt. O(1) amortised."""
 
     def rounded(self, capacity: float) -> float:
@@ -80,5 +80,5 @@ class Requested(Estimator):
     def estimate(self, job: Question, requested: float, system: SystemState | None = None) -> float:
         return requested
 
-    def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
+    def learn(self, job: Question, requested: float, outcome: AttemptOutcome) -> None:
         """Do nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jobsight_papers.overprovisioning.estimators.base import Estimator, JobOutcome, SystemState
+from jobsight_papers.overprovisioning.estimators.base import AttemptOutcome, Estimator, SystemState
 from jobsight_predictor.hierarchical import Hierarchical
 from jobsight_predictor.question import Question
 
@@ -21,5 +21,5 @@ class ByGroup(Estimator):
     def estimate(self, job: Question, requested: float, system: SystemState | None = None) -> float:
         return self._groups.estimate(job, requested)
 
-    def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
+    def learn(self, job: Question, requested: float, outcome: AttemptOutcome) -> None:
         self._groups.learn(job, outcome.given, outcome.failed, outcome.used)

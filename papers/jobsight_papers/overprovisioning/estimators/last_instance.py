@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from jobsight_papers.overprovisioning.estimators.base import SIMILAR, Estimator, JobOutcome, SystemState
+from jobsight_papers.overprovisioning.estimators.base import SIMILAR, AttemptOutcome, Estimator, SystemState
 from jobsight_predictor.question import Question
 
 
@@ -24,7 +24,7 @@ class LastInstance(Estimator):
         last = self._last.get(self._key(job))
         return requested if last is None else min(requested, last)
 
-    def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
+    def learn(self, job: Question, requested: float, outcome: AttemptOutcome) -> None:
         if outcome.failed:
             self._last[self._key(job)] = None
         elif outcome.used is not None:

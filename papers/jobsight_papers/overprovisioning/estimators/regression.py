@@ -10,7 +10,7 @@ from math import exp, log
 import numpy as np
 from numpy.typing import NDArray
 
-from jobsight_papers.overprovisioning.estimators.base import Estimator, JobOutcome, SystemState
+from jobsight_papers.overprovisioning.estimators.base import AttemptOutcome, Estimator, SystemState
 from jobsight_predictor.question import Question
 
 QUANTILE = 0.95
@@ -59,7 +59,7 @@ class Regression(Estimator):
             ratio = exp(min(ratio, 0.0))
         return min(requested, max(requested * ratio * (1.0 - ROUNDING), self.capacities[0]))
 
-    def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
+    def learn(self, job: Question, requested: float, outcome: AttemptOutcome) -> None:
         used = requested if outcome.failed and outcome.used is None else outcome.used
         if used is None or not used > 0.0:
             return

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from random import Random
 
-from jobsight_papers.overprovisioning.estimators.base import Estimator, JobOutcome, SystemState
+from jobsight_papers.overprovisioning.estimators.base import AttemptOutcome, Estimator, SystemState
 from jobsight_predictor.question import Question
 
 OPTIMISM = 1.0
@@ -58,7 +58,7 @@ class Reinforcement(Estimator):
         place = values.index(max(values)) if highest < len(self.capacities) else 0
         return min(self.capacities[place], requested)
 
-    def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
+    def learn(self, job: Question, requested: float, outcome: AttemptOutcome) -> None:
         highest = bisect_left(self.capacities, requested)
         if not 0 < highest < len(self.capacities):
             return

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from jobsight_papers.overprovisioning.estimators.base import SIMILAR, Estimator, JobOutcome, SystemState
+from jobsight_papers.overprovisioning.estimators.base import SIMILAR, AttemptOutcome, Estimator, SystemState
 from jobsight_predictor.question import Question
 
 FINER = ("processors", "queue", "requested_time_s")
@@ -74,7 +74,7 @@ class RobustSearch(Estimator):
             return requested
         return min(requested, self.capacities[group.place])
 
-    def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
+    def learn(self, job: Question, requested: float, outcome: AttemptOutcome) -> None:
         highest = bisect_left(self.capacities, requested)
         if not 0 < highest < len(self.capacities):
             return  # it needs the smallest nodes at most, or no node has enough

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from jobsight_papers.overprovisioning.estimators.base import SIMILAR, Estimator, JobOutcome, SystemState
+from jobsight_papers.overprovisioning.estimators.base import SIMILAR, AttemptOutcome, Estimator, SystemState
 from jobsight_predictor.question import Question
 
 
@@ -53,7 +53,7 @@ class SuccessiveApproximation(Estimator):
         group = self._groups.get(self._key(job))
         return requested if group is None else min(requested, group.estimate)
 
-    def learn(self, job: Question, requested: float, outcome: JobOutcome) -> None:
+    def learn(self, job: Question, requested: float, outcome: AttemptOutcome) -> None:
         key = self._key(job)
         group = self._groups.get(key)
         if group is None:

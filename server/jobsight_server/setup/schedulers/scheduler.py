@@ -39,13 +39,13 @@ class SchedulerSetup:
     hook_copies: tuple[str, ...] = ()
     munge_socket: str = ""
     comment: Callable[[str], str] | None = None
-    checks: Callable[[], Iterator[Finding]] = lambda: iter(())
+    checks: Callable[[], Iterator[CheckResult]] = lambda: iter(())
     unmarked: Callable[[], str] = str
     started: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """The result of a check. ``good`` is None for an optional item worth knowing; ``todo`` says what to do."""
 
     what: str

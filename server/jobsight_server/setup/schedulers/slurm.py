@@ -17,7 +17,7 @@ from jobsight_server.setup.plan import Command, File, Item, PlannedToken
 from jobsight_server.setup.reporting import reporting_nodes
 from jobsight_server.setup.run import run, succeeds, until_empty
 from jobsight_server.setup.schedulers.scheduler import (
-    Finding,
+    CheckResult,
     SchedulerSetup,
     answer,
     asked_there,
@@ -246,23 +246,23 @@ def _notes(config: dict[str, str], library: str | None, silent: list[str], place
 
 def _checks(
     config: dict[str, str], slurm_conf: Path, library: str | None, token: PlannedToken, places: Places
-) -> Iterator[Finding]:
+) -> Iterator[CheckResult]:
     setup, script = places.command("setup", "slurm"), slurm_conf.with_name("job_submit.lua")
     if socket_of_munge := _munge_socket(config):
         works = succeeds(["munge", "-n", f"--socket={socket_of_munge}"])
-        yield Finding("munge answers", works, "start munged; `munge -n` shows what is wrong")
-    yield Finding("Lua for job_submit.lua", library is None, library or "")
+        yield CheckResult("munge answers", works, "start munged; `munge -n` shows what is wrong")
+    yield CheckResult("Lua for job_submit.lua", library is None, library or "")
     plugins = config.get("JobSubmitPlugins", "").split(",")
-    yield Finding("JobSubmitPlugins has lua", "lua" in plugins, f"run `{setup} --configure`")
+    yield CheckResult("JobSubmitPlugins has lua", "lua" in plugins, f"run `{setup} --configure`")
     lacking = script.exists() and missing_lines(slurm_conf)
     todo = f"add to it\n  {_listed(lacking)}" if lacking else f"there is none: run `{setup}`"
-    yield Finding(f"{script} calls Jobsight", lacking == [], todo)
+    yield CheckResult(f"{script} calls Jobsight", lacking == [], todo)
     readable = succeeds(["test", "-r", str(token.path)], token.owner)
-    yield Finding(f"{token.owner} can read {token.path}", readable, f"run `{setup}`; open its directory")
+    yield CheckResult(f"{token.owner} can read {token.path}", readable, f"run `{setup}`; open its directory")
     cache = "set JobAcctGatherParams=no_file_cache if this Slurm knows it; else a job's cgroup counts where it is read"
-    yield Finding("Slurm's MaxRSS has no page cache", not counts_cache(config) or None, cache)
+    yield CheckResult("Slurm's MaxRSS has no page cache", not counts_cache(config) or None, cache)
     todo = unmarked(config, places, setup)
-    yield Finding("Prolog and Epilog mark jobs", not todo or None, todo)
+    yield CheckResult("Prolog and Epilog mark jobs", not todo or None, todo)
 
 
 def _listed(lines: list[str]) -> str:

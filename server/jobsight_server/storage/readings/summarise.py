@@ -21,7 +21,7 @@ _SHORTEST_S = 1e-3  # less is rounding in an interval without known seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class ValueRange:
     """Values between ``least`` and ``most``; ``weight`` of a rate is known seconds, of the memory in use readings."""
 
     least: float
@@ -38,10 +38,10 @@ class Summary:
     """
 
     first_time: float
-    in_bps: Spread | None
-    out_bps: Spread | None
-    memory_used_bytes: Spread | None
-    cpus_busy: Spread | None
+    in_bps: ValueRange | None
+    out_bps: ValueRange | None
+    memory_used_bytes: ValueRange | None
+    cpus_busy: ValueRange | None
 
 
 QUANTITIES = tuple(field.name for field in fields(Summary))[1:]
@@ -79,12 +79,12 @@ def merged(parts: Iterable[Summary], length_s: float) -> list[Summary]:
     return [found[begin] for begin in sorted(found)]
 
 
-def _together(one: Spread | None, other: Spread | None) -> Spread | None:
+def _together(one: ValueRange | None, other: ValueRange | None) -> ValueRange | None:
     if one is None or other is None:
         return one or other
     weight = one.weight + other.weight
     mean = one.mean + (other.mean - one.mean) * (other.weight / weight)
-    return Spread(min(one.least, other.least), mean, max(one.most, other.most), weight)
+    return ValueRange(min(one.least, other.least), mean, max(one.most, other.most), weight)
 
 
 def _rates(totals: NDArray[Any], known_s: Floats, factor: float) -> Floats:
@@ -95,7 +95,7 @@ def _rates(totals: NDArray[Any], known_s: Floats, factor: float) -> Floats:
     return np.where(has_rate, np.maximum(risen, 0) * factor / np.where(has_rate, known_s, 1.0), np.nan)
 
 
-def _spreads(at: Floats, values: Floats, weights: Floats, length_s: float) -> dict[float, Spread]:
+def _spreads(at: Floats, values: Floats, weights: Floats, length_s: float) -> dict[float, ValueRange]:
     """Return spreads by the beginning of the period that contains ``at``, which rises."""
     known = np.isfinite(values)
     if not known.any():
@@ -106,7 +106,7 @@ def _spreads(at: Floats, values: Floats, weights: Floats, length_s: float) -> di
     mean = np.add.reduceat(values * weights, first) / weight
     least, most = np.minimum.reduceat(values, first), np.maximum.reduceat(values, first)
     rows = zip(begin[first].tolist(), least.tolist(), mean.tolist(), most.tolist(), weight.tolist(), strict=True)
-    return {time: Spread(*numbers) for time, *numbers in rows}
+    return {time: ValueRange(*numbers) for time, *numbers in rows}
 
 
 Period = Literal["hour", "day"]
@@ -154,7 +154,7 @@ def read_summaries(
     place = (node_id, period, max(since, -_EVER), min(until, _EVER))
     for first_time, *numbers in fetch(connection, _READ, place):
         fours = (numbers[begin : begin + 4] for begin in range(0, len(numbers), 4))
-        found.append(Summary(first_time, *(None if four[0] is None else Spread(*four) for four in fours)))
+        found.append(Summary(first_time, *(None if four[0] is None else ValueRange(*four) for four in fours)))
     return found
 
 

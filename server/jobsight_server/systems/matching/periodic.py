@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from jobsight_scheduler.matching.check import Match, Unmatched
 from jobsight_scheduler.matching.problem import MatchJob, Problem
-from jobsight_scheduler.matching.rounds import WaitingJob
+from jobsight_scheduler.matching.rounds import JobInRounds
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.ground.errors import FencedError
 from jobsight_server.ground.event_counts import add_event_counts
@@ -116,7 +116,7 @@ class MatchingRounds:
                 broken.append(Unmatched(str(row.id), "type", str(job)))
             else:
                 is_explained = row.id in self._reasons and (row.id + row.rounds) % _EXPLAINED_AGAIN != 0
-                waiting.append(WaitingJob(job, row.rounds, is_explained))
+                waiting.append(JobInRounds(job, row.rounds, is_explained))
         matched = self._matcher.match_round(waiting, self._store)
         self._pass_over(broken)
         with self._engine.begin() as connection:

@@ -15,7 +15,7 @@ from jobsight_scheduler.matching import match
 from jobsight_scheduler.matching.check import Answer, Match, Unmatched
 from jobsight_scheduler.matching.problem import MatchJob, Problem
 from jobsight_scheduler.matching.read import check_size, read_objectives
-from jobsight_scheduler.matching.rounds import RoundAnswer, WaitingJob, match_round
+from jobsight_scheduler.matching.rounds import JobInRounds, RoundAnswer, match_round
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.systems.matching.batch import CheckedBatch, problem_of, read_batch
@@ -83,7 +83,7 @@ class Matcher:
         with self._turn, refused():
             return self._match(jobs, objectives, is_dry, None if is_dry else key)
 
-    def match_round(self, waiting: Sequence[WaitingJob], store: StoreRound) -> int:
+    def match_round(self, waiting: Sequence[JobInRounds], store: StoreRound) -> int:
         """Match queued jobs, and pass the matches to ``store``; return its result."""
         if not waiting:
             return 0

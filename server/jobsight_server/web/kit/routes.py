@@ -38,7 +38,7 @@ from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.web.kit.parameters import IdConverter, NameConverter, Parameter
 
-Part = TypeVar("Part")
+SystemPart = TypeVar("SystemPart")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def add_part(app: Flask, part: object) -> None:
     app.extensions.setdefault("jobsight_parts", []).append(part)
 
 
-def part(kind: type[Part]) -> Part:
+def part(kind: type[SystemPart]) -> SystemPart:
     """Return the part of this type of the application that handles the current request."""
     return next(made for made in current_app.extensions["jobsight_parts"] if isinstance(made, kind))
 

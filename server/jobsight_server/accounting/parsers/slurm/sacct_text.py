@@ -97,7 +97,7 @@ def first_cluster(header: Header, beginning: bytes) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _TextRow:
     """A row, or another line (``job_id`` None): then ``damage`` says why, or is empty to skip it."""
 
     data: bytes
@@ -108,23 +108,23 @@ class _Row:
 
 
 @dataclass(slots=True)
-class _Group:
+class _JobRows:
     """The rows of one job so far; ``suspects`` are damaged ones after them."""
 
     job_id: bytes | None = None
-    rows: list[_Row] = field(default_factory=list)
+    rows: list[_TextRow] = field(default_factory=list)
     size: int = 0
     damage: str | None = None
-    suspects: list[_Row] = field(default_factory=list)
+    suspects: list[_TextRow] = field(default_factory=list)
     header: Header | None = None
 
-    def add(self, row: _Row) -> None:
+    def add(self, row: _TextRow) -> None:
         """Add a row of the job. A damaged line among its rows was one of them."""
         for one in (*self.suspects, row):
             self._take(one)
         self.suspects.clear()
 
-    def _take(self, row: _Row) -> None:
+    def _take(self, row: _TextRow) -> None:
         self.damage = self.damage or row.damage
         self.size += len(row.data)
         if self.size <= LONGEST_RECORD:
@@ -166,7 +166,7 @@ class TextRecords:
     def split(self, read: Callable[[int], bytes], tail: bytes, most_records: int) -> Iterator[Chunk]:
         """Yield chunks of jobs; see ``RecordReader``."""
         built = ChunkBuilder(tail, most_records)
-        group = _Group()
+        group = _JobRows()
         for row in self._rows(read):
             if row.job_id is None and row.damage is None:
                 group.flush(built)
@@ -188,7 +188,7 @@ class TextRecords:
         group.flush(built)
         yield from built.rest()
 
-    def _rows(self, read: Callable[[int], bytes]) -> Iterator[_Row]:
+    def _rows(self, read: Callable[[int], bytes]) -> Iterator[_TextRow]:
         pending: list[bytes] = []  # lines that are not a complete row yet, their size and delimiters
         size = found = 0
         damaged = False  # what the lines before it were joined to
@@ -209,7 +209,7 @@ class TextRecords:
             # Within a row, it is from a job's name; a file that grows may end within it.
             is_whole = line.endswith(b"\n") and not is_inside
             if is_whole and (header := header_of(line.removeprefix(BYTE_ORDER_MARK))) is not None:
-                yield _Row(line)  # ends the rows of the job before it
+                yield _TextRow(line)  # ends the rows of the job before it
                 self._begin(header)
             elif not line.strip() or (count == self._delimiters and not self._open_ended):
                 yield self._row(line)
@@ -218,18 +218,18 @@ class TextRecords:
         if pending:
             yield self._row(b"".join(pending))
 
-    def _row(self, data: bytes) -> _Row:
+    def _row(self, data: bytes) -> _TextRow:
         bare = data.rstrip(b"\r\n")
         complete = data.endswith(b"\n")
         if not bare:
-            return _Row(data)
+            return _TextRow(data)
         count = data.count(self._header.delimiter)
         if count != self._delimiters:
-            return _Row(data, damage=TOO_MANY if count > self._delimiters else _TOO_FEW, complete=complete)
+            return _TextRow(data, damage=TOO_MANY if count > self._delimiters else _TOO_FEW, complete=complete)
         match = self._id_of(data)
         if match is None:
-            return _Row(data, damage=NOT_AN_ID, complete=complete)
-        return _Row(data, match[1], match[2] is not None, complete=complete)
+            return _TextRow(data, damage=NOT_AN_ID, complete=complete)
+        return _TextRow(data, match[1], match[2] is not None, complete=complete)
 
     def _id_of(self, data: bytes) -> re.Match[bytes] | None:
         fields = data.split(self._header.delimiter, self._id_column + 1)
