@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from rich.console import Console
@@ -17,7 +16,7 @@ from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.storage.engine import Access
 
-Account = Mapping[str, Any]
+Account = TypeVar("Account")
 
 
 @contextmanager
@@ -39,13 +38,13 @@ def reading(args: argparse.Namespace) -> Iterator[tuple[Connection, AnswerReader
 
 
 def print_json(answer: Any) -> None:
-    """Print typed records as the API sends them, indented."""
-    print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+    """Print typed records, numbers of numpy among them, as the API sends them, indented."""
+    print(msgspec.json.format(msgspec.json.encode(answer, enc_hook=float), indent=2).decode())
 
 
 def print_account(args: argparse.Namespace, account: Account, show: Callable[[Account, Console], None]) -> None:
     """Print the account as JSON with ``--json``, else as a page of text."""
     if args.json:
-        print(json.dumps(account, indent=2))
+        print_json(account)
     else:
         show(account, Terminal())

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_scheduler.figures import resampled
 from jobsight_scheduler.simulator.shared_nodes import UNLIMITED
+from jobsight_server.ground.answers import Record
 from jobsight_server.ground.errors import UserError
 from jobsight_server.replay.counted import BEFORE, DAY_S, NONE_COUNTED, at_beginning, counted_since
 from jobsight_server.replay.machines import Machine
 from jobsight_server.replay.queue import Floats, Replay, Waits
+from jobsight_server.replay.trace import AssumedSize
 
 WEEK_S = 7 * DAY_S
 LEAST_WEEKS = 4
@@ -40,11 +41,63 @@ RECORD, REPLAY = "recorded", "as requested"
 OURS, SIMPLEST = "Jobsight", "last two"
 
 
+class MachineSummary(Record):
+    """A machine; ``nodes`` and memory are null where unknown, ``assumed_size`` where the size is known."""
+
+    name: str
+    nodes: int | None
+    processors: int
+    memory_bytes: float | None
+    jobs: int
+    assumed_size: AssumedSize | None
+
+
+class Agreement(Record):
+    """How far the replay agrees with the record, and the shares of the record that EASY cannot explain.
+
+    ``explains`` is null if waits hardly differ: means alike then show nothing.
+    """
+
+    explains: bool | None
+    rank_correlation: float | None
+    overtaken: float
+    room_while_waiting: float
+
+
+class RuleFigures(Record):
+    """The counted jobs under one rule. Waits are a mean and the ends of its 95 % interval, null if weeks are few;
+    ``wait_of_replay`` is the ratio to the replay as requested.
+    """
+
+    mean_wait_s: tuple[float, float | None, float | None]
+    wait_of_replay: tuple[float | None, float | None, float | None]
+    p95_wait_s: float
+    mean_bounded_slowdown: float
+    p95_bounded_slowdown: float
+    utilisation: float | None
+    killed: int
+
+
+class Comparison(Record):
+    """The jobs of ``trace`` submitted in a span of time, under each rule; ``assumed`` counts values by reason."""
+
+    trace: str
+    since: float
+    until: float
+    jobs: int
+    weeks: int
+    machines: list[MachineSummary]
+    assumed: dict[str, int]
+    replay: Agreement
+    rules: dict[str, RuleFigures]
+
+
 def simulated(
-    machines: Sequence[Machine], since: float, progress: Callable[[int, int], None]
-) -> tuple[dict[str, Any], dict[str, Floats]]:
-    """Return the account of the jobs submitted from ``since`` on, as printed by ``--json``, and the mean wait in each
-    week by rule. Jobs submitted before fill the machines. ``progress`` gets the number of replayed jobs, and of all.
+    trace: str, machines: Sequence[Machine], since: float, progress: Callable[[int, int], None]
+) -> tuple[Comparison, dict[str, Floats]]:
+    """Compare the rules on the jobs submitted from ``since`` on; return also the mean wait in each week by rule.
+
+    Jobs submitted before fill the machines. ``progress`` gets the number of replayed jobs, and of all.
 
     Raises:
         UserError: no job was submitted from then on.
@@ -81,53 +134,53 @@ def simulated(
     figures = {name: _figures(each, waits[name], waits[REPLAY], week, capacity) for name, each in found.items()}
     if weeks < LEAST_WEEKS:
         for row in figures.values():
-            row["mean_wait_s"][1:] = row["wait_of_replay"][1:] = [None, None]
+            row.mean_wait_s = row.mean_wait_s[0], None, None
+            row.wait_of_replay = row.wait_of_replay[0], None, None
     weekly = {name: np.bincount(week, wait) / np.bincount(week) for name, wait in waits.items()}
-    account = {
-        "since": float(counted.min()),
-        "until": float(counted.max()),
-        "jobs": len(counted),
-        "weeks": weeks,
-        "machines": [machine_account(machine) for machine in machines],
-        "assumed": {reason: count for reason, count in assumed.items() if count},
-        "replay": _explained(waits[RECORD], waits[REPLAY], replays),
-        "rules": figures,
-    }
-    return account, weekly
+    comparison = Comparison(
+        trace=trace,
+        since=float(counted.min()),
+        until=float(counted.max()),
+        jobs=len(counted),
+        weeks=weeks,
+        machines=[summary(machine) for machine in machines],
+        assumed={reason: count for reason, count in assumed.items() if count},
+        replay=_agreement(waits[RECORD], waits[REPLAY], replays),
+        rules=figures,
+    )
+    return comparison, weekly
 
 
 def _figures(
     found: Sequence[Waits], wait: Floats, replayed: Floats, week: NDArray[np.int64], capacity: float
-) -> dict[str, Any]:
+) -> RuleFigures:
     slowdown = np.concatenate([of.slowdown for of in found])
-    return {
-        "mean_wait_s": resampled(wait, week),
-        "wait_of_replay": resampled(wait, week, replayed),
-        "p95_wait_s": float(np.quantile(wait, 0.95)),
-        "mean_bounded_slowdown": float(slowdown.mean()),
-        "p95_bounded_slowdown": float(np.quantile(slowdown, 0.95)),
-        "utilisation": sum(of.busy_s for of in found) / capacity if capacity else None,
-        "killed": int(sum(of.killed.sum() for of in found)),
-    }
+    (_, low, high), (ratio, least, most) = resampled(wait, week), resampled(wait, week, replayed)
+    return RuleFigures(
+        mean_wait_s=(float(wait.mean()), low, high),
+        wait_of_replay=(ratio, least, most),
+        p95_wait_s=float(np.quantile(wait, 0.95)),
+        mean_bounded_slowdown=float(slowdown.mean()),
+        p95_bounded_slowdown=float(np.quantile(slowdown, 0.95)),
+        utilisation=sum(of.busy_s for of in found) / capacity if capacity else None,
+        killed=int(sum(of.killed.sum() for of in found)),
+    )
 
 
-def machine_account(machine: Machine) -> dict[str, Any]:
+def summary(machine: Machine) -> MachineSummary:
+    """Summarise the machine."""
     memory = float(machine.nodes.memory_bytes.sum())
-    return {
-        "name": machine.name,
-        "nodes": len(machine.nodes.processors) if machine.has_known_nodes else None,
-        "processors": int(machine.nodes.processors.sum()),
-        "memory_bytes": memory if memory < UNLIMITED else None,
-        "jobs": len(machine.jobs),
-        "assumed_size": machine.assumed and machine.assumed._asdict(),
-    }
+    return MachineSummary(
+        name=machine.name,
+        nodes=len(machine.nodes.processors) if machine.has_known_nodes else None,
+        processors=int(machine.nodes.processors.sum()),
+        memory_bytes=memory if memory < UNLIMITED else None,
+        jobs=len(machine.jobs),
+        assumed_size=machine.assumed,
+    )
 
 
-def _explained(recorded: Floats, replayed: Floats, replays: Sequence[Replay]) -> dict[str, Any]:
-    """Return how far the replay agrees with the record, and what of the record EASY cannot explain.
-
-    ``explains`` is None if waits hardly differ: means alike then show nothing.
-    """
+def _agreement(recorded: Floats, replayed: Floats, replays: Sequence[Replay]) -> Agreement:
     from scipy.stats import spearmanr  # takes half a second to load
 
     alike = float(spearmanr(recorded, replayed).statistic) if np.ptp(recorded) and np.ptp(replayed) else None
@@ -136,7 +189,7 @@ def _explained(recorded: Floats, replayed: Floats, replays: Sequence[Replay]) ->
     overtaken, idle = (part / (waited or 1.0) for part in parts)
     is_near = bool(1.0 / WITHIN <= ratio <= WITHIN)
     explains = is_near and (None if alike is None else alike >= ALIKE)
-    return {"explains": explains, "rank_correlation": alike, "overtaken": overtaken, "room_while_waiting": idle}
+    return Agreement(explains, alike, overtaken, idle)
 
 
 def _unexplained(replay: Replay) -> tuple[float, float, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from sqlalchemy import Connection, func, select
 
 from jobsight_scheduler.workload.swf import FIELDS, UNKNOWN, Trace, user_line
 from jobsight_server.forecasts.request import job_question
+from jobsight_server.ground.answers import Record
 from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.schema import jobs
@@ -66,7 +67,7 @@ def ended(part: Part) -> tuple[Any, ...]:
     return (*part.conditions, jobs.c.state == "ended", jobs.c.end > jobs.c.start, jobs.c.processors > 0)
 
 
-class AssumedSize(NamedTuple):
+class AssumedSize(Record):
     """Size of a machine whose nodes are unknown. ``most`` processors were in use at once, and more than ``processors``
     for the share ``share_above`` of the time in which jobs ran.
     """

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import astuple
 from sqlalchemy import Connection, Engine
 from tests import make
 from tests.make import output_of
@@ -162,7 +163,7 @@ def test_the_size_of_a_machine_of_unknown_nodes() -> None:
     """Ten processors for 1000 s, and ten more for the last 9 s or 11 s, of records that are not exact."""
     for overlap, expected in ((9.0, (10, 20, 0.009)), (11.0, (20, 20, 0.0))):
         start, end = np.array([0.0, 1000.0 - overlap]), np.array([1000.0, 1000.0])
-        assert assumed_size(start, end, np.full(2, 10.0)) == pytest.approx(expected)
+        assert astuple(assumed_size(start, end, np.full(2, 10.0))) == pytest.approx(expected)
     # The widest job fits, however short; idle time is not counted.
     start = np.array([0.0, 5e6])
-    assert assumed_size(start, start + np.array([1000.0, 1.0]), np.array([10.0, 15.0])) == (15, 15, 0.0)
+    assert astuple(assumed_size(start, start + np.array([1000.0, 1.0]), np.array([10.0, 15.0]))) == (15, 15, 0.0)

@@ -15,7 +15,7 @@ from jobsight_scheduler.workload.canonical import questions_of
 from jobsight_server.commands.simulate.report import carry_out, check_outputs, draw_to, give_out, of_groups
 from jobsight_server.commands.simulate.workload import MachineWorkload, counted, read_workload
 from jobsight_server.ground.errors import UserError
-from jobsight_server.replay.compared import machine_account
+from jobsight_server.replay.compared import summary
 from jobsight_server.replay.counted import BEFORE
 
 
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
         **of_groups(table, spent, counts),
     }
     if given.machines:
-        account["machines"] = [machine_account(machine) for machine in given.machines]
+        account["machines"] = [summary(machine) for machine in given.machines]
         account["assumed"] = {BEFORE: given.early} if given.early else {}
     draw_to(args, table, given.capacity, f"{given.name}: {args.policy} on {given.capacity} processors")
     give_out(args, account, table)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from jobsight_scheduler.figures import SIZES
 from jobsight_scheduler.table import JobTable
 from jobsight_server.command_line.plot_style import ACTUAL, BEST, INK, OTHERS, OURS, SERIES, drawing
+from jobsight_server.replay.compared import RuleFigures
 
 BINS = 300
 GANTT_JOBS = 150
@@ -53,7 +53,7 @@ def draw_links(lasted_s: Floats, asked: Floats, end_s: float, title: str, file: 
 
 
 def draw_waits(
-    rules: Mapping[str, Mapping[str, Any]], weekly: Mapping[str, Floats], unit: str, scale: float, directory: Path
+    rules: Mapping[str, RuleFigures], weekly: Mapping[str, Floats], unit: str, scale: float, directory: Path
 ) -> None:
     """Write waiting.svg: the mean wait under each rule with its interval, and by week; in a ``unit`` of ``scale``
     seconds."""
@@ -61,10 +61,10 @@ def draw_waits(
     colours = dict(zip(rules, (ACTUAL, OTHERS, *SERIES.values(), OURS), strict=False))
     with drawing(directory / "waiting.svg", "Mean wait", columns=2) as (bars, lines):
         for place, (name, row) in enumerate(rules.items()):
-            mean, *sure = row["mean_wait_s"]
+            mean, *sure = row.mean_wait_s
             bars.barh(place, mean / scale, color=colours[name])
-            if None not in sure:
-                bars.plot([end / scale for end in sure], [place, place], color=INK, linewidth=1)
+            if ends := [end / scale for end in sure if end is not None]:
+                bars.plot(ends, [place, place], color=INK, linewidth=1)
             lines.plot(weekly[name] / scale, color=colours[name], linewidth=1, marker=".", label=name)
         bars.set(yticks=range(len(rules)), yticklabels=list(rules), xlabel=f"{unit}, 95 % interval over weeks")
         bars.invert_yaxis()

@@ -24,6 +24,7 @@ from jobsight_server.command_line.tables import table_of
 from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.ground.amounts import percent
 from jobsight_server.ground.errors import UserError
+from jobsight_server.replay.compared import MachineSummary
 from jobsight_server.replay.queue import EVENTS_AT_ONCE
 from jobsight_server.storage.named_files import check_output, whole_file
 
@@ -94,14 +95,14 @@ def give_out(args: argparse.Namespace, account: Mapping[str, Any], table: JobTab
 SHOWN_USERS = 10
 
 
-def assumed_sizes(machines: Iterable[Mapping[str, Any]]) -> list[str]:
+def assumed_sizes(machines: Iterable[MachineSummary]) -> list[str]:
     """Return a sentence for each machine whose size is assumed."""
     return [
-        f"State the size of {machine['name']} by --processors: its log names no nodes. Assumed are "
-        f"{size['processors']:,} processors: more were in use for {percent(size['share_above'], 1)} of the time, "
-        f"{size['most']:,} at most."
+        f"State the size of {machine.name} by --processors: its log names no nodes. Assumed are "
+        f"{size.processors:,} processors: more were in use for {percent(size.share_above, 1)} of the time, "
+        f"{size.most:,} at most."
         for machine in machines
-        if (size := machine["assumed_size"])
+        if (size := machine.assumed_size)
     ]
 
 

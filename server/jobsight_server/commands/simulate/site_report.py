@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
@@ -22,7 +21,18 @@ from jobsight_server.command_line.trace_argument import open_trace, part_of
 from jobsight_server.commands.simulate.report import assumed_sizes, check_outputs
 from jobsight_server.commands.simulate.workload import stated
 from jobsight_server.ground.amounts import percent, size_text
-from jobsight_server.replay.compared import ALIKE, LEAST_WEEKS, OURS, RECORD, REPLAY, SIMPLEST, WITHIN, simulated
+from jobsight_server.replay.compared import (
+    ALIKE,
+    LEAST_WEEKS,
+    OURS,
+    RECORD,
+    REPLAY,
+    SIMPLEST,
+    WITHIN,
+    Comparison,
+    RuleFigures,
+    simulated,
+)
 from jobsight_server.replay.counted import DAY_S, DAYS, recent
 from jobsight_server.replay.machines import site_machines, trace_machine
 
@@ -55,24 +65,23 @@ def run(args: argparse.Namespace) -> int:
             machines, since = stated(site_machines(connection, part), args), part.since or 0.0
     with Progress(console=Terminal(stderr=True), transient=True) as progress:
         task = progress.add_task("replaying")
-        account, waits = simulated(
-            machines, since, lambda done, total: progress.update(task, completed=done, total=total)
+        found, waits = simulated(
+            name, machines, since, lambda done, total: progress.update(task, completed=done, total=total)
         )
-    account = {"trace": name, **account}
     if args.plot is not None:
         from jobsight_server.commands.simulate.plot import draw_waits
 
-        draw_waits(account["rules"], waits, *unit_of(account["rules"]), args.plot)
-    print_account(args, account, show)
+        draw_waits(found.rules, waits, *unit_of(found.rules), args.plot)
+    print_account(args, found, show)
     return 0
 
 
-def show(account: Mapping[str, Any], console: Console) -> None:
-    """Show the account in one page."""
+def show(found: Comparison, console: Console) -> None:
+    """Show the comparison in one page."""
     put = partial(console.print, highlight=False)
-    first, last = _day(account["since"]), _day(account["until"])
-    put(Text(f"{account['trace']}: {account['jobs']:,} jobs submitted from {first} to {last}", "bold"))
-    rules, explains = account["rules"], account["replay"]["explains"]
+    first, last = _day(found.since), _day(found.until)
+    put(Text(f"{found.trace}: {found.jobs:,} jobs submitted from {first} to {last}", "bold"))
+    rules, explains = found.rules, found.replay.explains
     unit, scale = unit_of(rules)
 
     def in_unit(seconds: float) -> str:
@@ -81,44 +90,42 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     def in_percent(ratio: float) -> str:
         return f"{100.0 * ratio - 100.0:+z.0f}"
 
-    assumed = assumed_sizes(account["machines"])
+    assumed = assumed_sizes(found.machines)
     changes = [_conclusion(kind, rules, explains) for kind in KINDS if f"{kind} by {OURS}" in rules]
-    trust = _trust(account, lambda wait: f"{in_unit(wait)} {unit}")
+    trust = _trust(found, lambda wait: f"{in_unit(wait)} {unit}")
     for place, line in enumerate((*changes, *trust, *assumed) if explains else (*assumed, *trust, *changes)):
         put(Text(line, "" if place else "bold"))
-    if account["weeks"] < LEAST_WEEKS:
+    if found.weeks < LEAST_WEEKS:
         put(f"The record has fewer than {LEAST_WEEKS} weeks. That is too few for intervals: changes may be chance.")
     waits = table_of([f"waiting, {unit}"], ("mean", "95 % sure", "95th", "change, %", "95 % sure"))
     others = table_of(["other figures"], ("slowdown", "95th", "in use", "killed"))
     for name, row in rules.items():
         is_compared = name not in (RECORD, REPLAY)
-        mean, sure = _with_ends(row["mean_wait_s"], in_unit)
-        change = _with_ends(row["wait_of_replay"], in_percent) if is_compared else ("", "")
-        waits.add_row(name, mean, sure, in_unit(row["p95_wait_s"]), *change)
-        slowdown = f"{row['mean_bounded_slowdown']:,.1f}", f"{row['p95_bounded_slowdown']:,.1f}"
-        used = "" if row["utilisation"] is None else percent(row["utilisation"])
-        others.add_row(name, *slowdown, used, "" if name == RECORD else f"{row['killed']:,}")
+        mean, sure = _with_ends(row.mean_wait_s, in_unit)
+        change = _with_ends(row.wait_of_replay, in_percent) if is_compared else ("", "")
+        waits.add_row(name, mean, sure, in_unit(row.p95_wait_s), *change)
+        slowdown = f"{row.mean_bounded_slowdown:,.1f}", f"{row.p95_bounded_slowdown:,.1f}"
+        used = "" if row.utilisation is None else percent(row.utilisation)
+        others.add_row(name, *slowdown, used, "" if name == RECORD else f"{row.killed:,}")
     put(waits, others)
     put(NOTE)
     machines = table_of(["machine"], ("nodes", "processors", "memory", "jobs"))
-    for machine in account["machines"]:
-        nodes, memory = machine["nodes"], machine["memory_bytes"]
+    for machine in found.machines:
+        nodes, memory = machine.nodes, machine.memory_bytes
         known = f"{nodes:,}" if nodes else "unknown", size_text(memory) if memory else "unknown"
-        machines.add_row(
-            Text(machine["name"]), known[0], f"{machine['processors']:,}", known[1], f"{machine['jobs']:,}"
-        )
+        machines.add_row(Text(machine.name), known[0], f"{machine.processors:,}", known[1], f"{machine.jobs:,}")
     put(machines)
-    if any("+" in machine["name"] for machine in account["machines"]):
+    if any("+" in machine.name for machine in found.machines):
         put("Queues with + share nodes and are replayed as one machine, any job on any node; limits are not known.")
     if f"memory by {OURS}" not in rules:
         put("The memory of nodes is unknown, so it limits nothing. State it by processor: --classes 512x32M,512x24M.")
-    for reason, count in account["assumed"].items():
+    for reason, count in found.assumed.items():
         put(f"{count:,} jobs {reason}.")
 
 
-def unit_of(rules: Mapping[str, Mapping[str, Any]]) -> tuple[str, float]:
+def unit_of(rules: Mapping[str, RuleFigures]) -> tuple[str, float]:
     """Return the largest unit of time of which all mean waits are a third at least, and its seconds."""
-    least = min((wait for row in rules.values() if (wait := row["mean_wait_s"][0])), default=UNITS["hours"])
+    least = min((wait for row in rules.values() if (wait := row.mean_wait_s[0])), default=UNITS["hours"])
     return next(((name, seconds) for name, seconds in UNITS.items() if least >= seconds / 3.0), ("seconds", 1.0))
 
 
@@ -134,18 +141,18 @@ def _with_ends(interval: Sequence[float | None], shown: Callable[[float], str]) 
     return "" if value is None else shown(value), ends
 
 
-def _trust(account: Mapping[str, Any], shown: Callable[[float], str]) -> Sequence[str]:
+def _trust(found: Comparison, shown: Callable[[float], str]) -> Sequence[str]:
     """Return whether the replay explains the record, and what may be the reason where it does not."""
-    found, rules = account["replay"], account["rules"]
-    recorded, replayed = (shown(rules[name]["mean_wait_s"][0]) for name in (RECORD, REPLAY))
-    alike = found["rank_correlation"]
+    agreement, rules = found.replay, found.rules
+    recorded, replayed = (shown(rules[name].mean_wait_s[0]) for name in (RECORD, REPLAY))
+    alike = agreement.rank_correlation
     order = "" if alike is None else f"; rank correlation of waits {alike:.2f}"
     facts = f"mean wait {replayed} in the replay, {recorded} in the record{order}"
-    if found["explains"] is None:
+    if agreement.explains is None:
         return [f"{NO_ADVICE} all jobs wait alike in the record or the replay, which shows nothing; {facts}."]
-    if found["explains"]:
+    if agreement.explains:
         return [f"The replay as requested explains the record: {facts}."]
-    overtaken, idle = percent(found["overtaken"]), percent(found["room_while_waiting"])
+    overtaken, idle = percent(agreement.overtaken), percent(agreement.room_while_waiting)
     return [
         f"{NO_ADVICE} the replay as requested DOES NOT EXPLAIN THE RECORD: {facts}.",
         f"Jobs of other users, as large and long, overtook {overtaken} of those that waited: priorities, fair share?",
@@ -154,21 +161,24 @@ def _trust(account: Mapping[str, Any], shown: Callable[[float], str]) -> Sequenc
     ]
 
 
-def _conclusion(kind: str, rules: Mapping[str, Mapping[str, Any]], is_trusted: bool) -> str:
+def _conclusion(kind: str, rules: Mapping[str, RuleFigures], is_trusted: bool | None) -> str:
     """Return what to do, and the waits by Jobsight and by the simplest rule; of an untrusted replay only these."""
     rows = {name: rules[f"{kind} by {by}"] for by, name in SOURCES.items()}
-    if rows[SOURCES[OURS]]["wait_of_replay"][0] is None:
+    if rows[SOURCES[OURS]].wait_of_replay[0] is None:
         return f"{kind.capitalize()}: no job waits in the replay, so nothing can shorten a wait there."
 
     def words(name: str) -> str:
-        (ratio, low, high), killed = rows[name]["wait_of_replay"], rows[name]["killed"]
+        (ratio, low, high), killed = rows[name].wait_of_replay, rows[name].killed
+        assert ratio is not None
         change = abs(round(100.0 * (ratio - 1.0)))
         less = f"{change} % {'less' if ratio < 1.0 else 'more'}" if change else "as long"
-        sure = "" if low is None or not change else "95 % sure" if high < 1.0 or low > 1.0 else "uncertain"
+        sure = (
+            "" if low is None or high is None or not change else "95 % sure" if high < 1.0 or low > 1.0 else "uncertain"
+        )
         notes = ", ".join(filter(None, (sure, f"{killed:,} killed" if killed else "")))
         return f"{less} with {name}" + (f" ({notes})" if notes else "")
 
-    ends = {name: row["wait_of_replay"] for name, row in rows.items()}
+    ends = {name: row.wait_of_replay for name, row in rows.items()}
     shorter = [name for name, (_, _, high) in ends.items() if high is not None and high < 1.0]
     best = f"go by {min(shorter, key=ends.__getitem__)}" if shorter else "keep the requests; no gain is certain"
     verdict = f": {best}" if is_trusted else ", in the replay only"
