@@ -45,6 +45,12 @@ class Wire:
             if not self._transport.is_closing():
                 self._transport.write(data)
 
+    def send(self, data: bytes) -> None:
+        """Send a whole response now."""
+        self.flush()
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
     def close(self) -> None:
         self.flush()
         if self.is_closing():
@@ -192,20 +198,18 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
             return
         if self._unanswered == self._limits.pipelined:
             raise RefusedError(f"more than {self._limits.pipelined} pipelined requests without an answer", 400)
-        super().on_headers_complete()
+        self._begin_request()
         self._unanswered += 1
         self._in_body = True
 
     def on_body(self, body: bytes) -> None:
-        self._framing -= len(body)
-        self._body += len(body)
+        self._count_body(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         if not self._upgrades():
             super().on_message_complete()
-            self._in_body = False
-            self._framing = self._body = 0
+            self._end_request()
 
     # uvicorn
 
@@ -250,6 +254,25 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
 
     # steps
 
+    def _begin_request(self) -> None:
+        super().on_headers_complete()
+
+    def _count_body(self, body: bytes) -> None:
+        self._framing -= len(body)
+        self._body += len(body)
+
+    def _end_request(self) -> None:
+        self._in_body = False
+        self._framing = self._body = 0
+
+    def _abandon_request(self) -> None:
+        """Forget the request whose body arrives."""
+        if self.pipeline and self.pipeline[0][0] is self.cycle:
+            self.pipeline.popleft()
+        else:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+
     def _feed(self, data: memoryview) -> None:
         try:
             self.parser.feed_data(data)
@@ -290,11 +313,7 @@ class Connection(HttpToolsProtocol, asyncio.BufferedProtocol):
         if self._in_body:
             self._in_body = False
             self._unanswered -= 1
-            if self.pipeline and self.pipeline[0][0] is self.cycle:
-                self.pipeline.popleft()
-            else:
-                self.cycle.disconnected = True
-                self.cycle.message_event.set()
+            self._abandon_request()
 
     def _settle(self) -> None:
         """Find the phase that the connection is in."""

@@ -41,7 +41,7 @@ class Front(uvicorn.Server):
     """Serves ``app`` on listening sockets; several processes may share them.
 
     Requests under way when it stops have ``grace_s`` to finish. ``record`` runs in a thread with the newly dropped
-    connections by reason; ``beat`` runs in the event loop, twice a second.
+    connections by reason; ``beat`` runs in the event loop, twice a second. ``connection`` makes a client's connection.
     """
 
     def __init__(
@@ -51,12 +51,13 @@ class Front(uvicorn.Server):
         grace_s: int,
         record: Callable[[dict[str, int]], None] = lambda dropped: None,
         beat: Callable[[], None] = lambda: None,
+        connection: Callable[..., Connection] = Connection,
     ) -> None:
         self.table = Table(limits.connections)
         self._record, self._beat = record, beat
         config = uvicorn.Config(
             app,
-            http=partial(Connection, limits, self.table),  # type: ignore[arg-type]
+            http=partial(connection, limits, self.table),  # type: ignore[arg-type]
             loop="asyncio",
             ws="none",
             lifespan="off",

@@ -21,11 +21,19 @@ from jobsight_server.auth.tokens import AuthError, TokenCache
 from jobsight_server.ground.outage import driver_outage, outage
 from jobsight_server.ground.seldom import Seldom
 from jobsight_server.ingest.checks import check_sender, check_times, judge_again, submission_of
-from jobsight_server.ingest.committer import GroupCommitter
+from jobsight_server.ingest.committer import Found, GroupCommitter
 from jobsight_server.ingest.retry import retry_next
 from jobsight_server.ingest.store import Refusal, SampleStore
 from jobsight_server.ingest.waiting import MemoryBudget, Outcomes
-from jobsight_server.ingest.wire import RefusedBatchError, UnavailableError, WireError, stated_length
+from jobsight_server.ingest.wire import (
+    Batch,
+    BatchOutcome,
+    RefusedBatchError,
+    Submission,
+    UnavailableError,
+    WireError,
+    stated_length,
+)
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.storage.lock import Fence, take_over
@@ -81,6 +89,7 @@ class Reception:
         self._tokens, self._driver_error = TokenCache(engine), engine.dialect.loaded_dbapi.Error
         self._budget, self._outcomes = MemoryBudget(_BUDGET_BYTES), Outcomes()
         self._examples = Seldom(_EXAMPLE_S, _MOST_EXAMPLES)
+        self._refusing: set[asyncio.Task[IngestReply]] = set()
 
     async def take(self, authorization: str, encoding: str, read: Callable[[int], Awaitable[bytes]]) -> IngestReply:
         """Return the answer to a body in this ``Content-Encoding``, in lower case; ``read`` returns the body, given the
@@ -108,12 +117,7 @@ class Reception:
             finally:
                 self._budget.give_back(taken)
             if outcome.status == "conflict":
-                raise WireError(
-                    f"sequence {batch.sequence} of boot {batch.boot_id} was already used with other content; "
-                    "give each batch a number of its own",
-                    "conflict",
-                    batch,
-                )
+                raise _conflict(batch)
         except AuthError as error:
             self.committer.refuse(Refusal(str(error), "not authorised", now, None))
             return IngestReply(error.status, {"error": str(error)}, error.headers)
@@ -125,8 +129,41 @@ class Reception:
                 raise
             self.committer.report(reason)
             return await self._refuse(UnavailableError(reason), b"", now)
-        samples = {"samples": outcome.samples} if outcome.samples else {}
-        return IngestReply(200, {"status": outcome.status, **samples})
+        return _stored(outcome)
+
+    def take_now(self, authorization: str, encoding: str, body: bytes, answer: Callable[[IngestReply], None]) -> bool:
+        """Take a small batch of a known sender, and call ``answer`` later; return False if ``take`` must, as the batch
+        has to be looked up, waited for, or refused."""
+        now, limit = self._clock(), self._settings.max_unpacked_bytes
+        token = self._tokens.cached(authorization, _SENDERS, now)
+        length = stated_length(body, encoding, limit)
+        if token is None or not 0 < length <= _UNPACKED_BYTES or len(body) > self._settings.max_body_bytes:
+            return False
+        taken = self._budget.take_now(length)
+        try:
+            submission = submission_of(body, encoding, limit, now)
+            check_sender(submission.batch, token, self._clusters.known, self._collected)
+            check_times(submission.batch, self._settings, now)
+            if taken:
+                end = partial(self._end, submission, body, taken, answer)
+                self._outcomes.submit(partial(self.committer.submit, submission), end)
+                return True
+        except RefusedBatchError:
+            self._budget.give_back(taken)
+        return False
+
+    def _end(
+        self, submission: Submission, body: bytes, taken: int, answer: Callable[[IngestReply], None], found: Found
+    ) -> None:
+        self._budget.give_back(taken)
+        if isinstance(found, BatchOutcome) and found.status != "conflict":
+            answer(_stored(found))
+            return
+        refused = _conflict(submission.batch) if isinstance(found, BatchOutcome) else found
+        refusing = asyncio.get_running_loop().create_task(self._refuse(refused, body, submission.received_at))
+        self._refusing.add(refusing)  # the loop itself keeps no reference
+        refusing.add_done_callback(self._refusing.discard)
+        refusing.add_done_callback(lambda done: answer(done.result()))
 
     def health(self) -> IngestReply:
         """Return whether batches are stored now."""
@@ -139,7 +176,7 @@ class Reception:
         return await asyncio.get_running_loop().run_in_executor(self._lane, function, *given)
 
     async def _refuse(self, refused: RefusedBatchError, body: bytes, now: float) -> IngestReply:
-        """Answer only once the body is in quarantine: the agent will not send it again."""
+        """IngestReply only once the body is in quarantine: the agent will not send it again."""
         batch = refused.batch
         sender: tuple[str | None, str | None] = (batch.cluster, batch.node) if batch else (None, None)
         kept = body if refused.is_kept else None
@@ -163,3 +200,17 @@ class Reception:
         shown = batch.cluster[:100], batch.node[:100], refused.status, str(refused), self._examples.others()
         log.warning("a batch of cluster %r, node %r was refused with %d: %s%s", *shown)
         return True
+
+
+def _stored(outcome: BatchOutcome) -> IngestReply:
+    samples = {"samples": outcome.samples} if outcome.samples else {}
+    return IngestReply(200, {"status": outcome.status, **samples})
+
+
+def _conflict(batch: Batch) -> WireError:
+    return WireError(
+        f"sequence {batch.sequence} of boot {batch.boot_id} was already used with other content; "
+        "give each batch a number of its own",
+        "conflict",
+        batch,
+    )

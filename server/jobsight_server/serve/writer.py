@@ -5,10 +5,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import msgspec
 
 from jobsight_server.front.addresses import listen
+from jobsight_server.front.intake import Headers, Intake, Reply
 from jobsight_server.front.server import BACKLOG, Front, recorder, run
 from jobsight_server.front.table import process_limits
 from jobsight_server.front.wsgi import Receive, Scope, Send, WsgiAnswer, send_answer
@@ -30,6 +32,15 @@ class Writer:
 
     def __init__(self, reception: Reception) -> None:
         self._reception = reception
+
+    def take_now(self, headers: Headers, body: bytes, reply: Callable[[Reply], None]) -> bool:
+        """Take an ordinary batch past ASGI; see ``Intake``."""
+
+        def answer(found: IngestReply) -> None:
+            reply(Reply(found.status, msgspec.json.encode(found.content), found.headers))
+
+        encoding = _joined(headers, b"content-encoding").strip().lower()
+        return self._reception.take_now(_joined(headers, b"authorization"), encoding, body, answer)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         method, path = scope["method"], scope["path"]
@@ -63,8 +74,7 @@ class _Body:
         self.is_unread = True
 
     def header(self, wanted: bytes) -> str:
-        """Return the values of a header, as PEP 3333 joins several."""
-        return ",".join(value.decode("latin-1") for name, value in self._headers if name == wanted)
+        return _joined(self._headers, wanted)
 
     async def read(self, limit: int) -> bytes:
         """Return the whole body.
@@ -87,6 +97,11 @@ class _Body:
                 raise TooLargeError(f"the body has more than {limit} bytes")
             self.is_unread = message["more_body"]
         return b"".join(parts)
+
+
+def _joined(headers: Headers, wanted: bytes) -> str:
+    """Return the values of a header, as PEP 3333 joins several."""
+    return ",".join([value.decode("latin-1") for name, value in headers if name == wanted])
 
 
 def serve_writer(
@@ -112,4 +127,5 @@ def writer_front(
 ) -> Front:
     """Return the front end of the writer."""
     limits = process_limits(_HELD_BYTES, settings.max_body_bytes)
-    return Front(Writer(reception), limits, _GRACE_S, record, beat)
+    writer = Writer(reception)
+    return Front(writer, limits, _GRACE_S, record, beat, partial(Intake, writer.take_now, SAMPLES))

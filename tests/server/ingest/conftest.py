@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -78,6 +79,7 @@ class Writer:
     scheduler_token: str
     committer: GroupCommitter
     lane: ThreadPoolExecutor
+    stop: Callable[[], None]
 
     def post(self, body: bytes, token: str | None = None, **headers: str) -> tuple[int, dict[str, Any]]:
         status, answer, _ = self.send(body, token, **headers)
@@ -139,9 +141,10 @@ def serving(engine: Engine, clock: Callable[[], float] = lambda: NOW, **flags: A
     thread = threading.Thread(target=front.run, args=([listener],))
     thread.start()
     try:
-        yield Writer(listener.getsockname()[1], engine, tokens[0], tokens[1], reception.committer, lane)
+        port, stop = listener.getsockname()[1], partial(setattr, front, "should_exit", True)
+        yield Writer(port, engine, tokens[0], tokens[1], reception.committer, lane, stop)
     finally:
-        front.should_exit = True
+        stop()
         thread.join()
         lane.shutdown()
         reception.committer.close()

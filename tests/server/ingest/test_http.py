@@ -37,6 +37,7 @@ def test_a_stored_batch_enters_few_modules(sqlite_engine: Engine) -> None:
                 break
         walk = min(walks, key=len)
     assert len(walk) <= 19, "\n".join(walk)
+    assert "jobsight_server.front.wsgi" not in walk
 
 
 @pytest.mark.parametrize(

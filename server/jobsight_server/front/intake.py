@@ -1,0 +1,141 @@
+"""A connection of agents: ordinary batches are answered without uvicorn's request, everything else as any request."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from jobsight_server.front.connection import Connection, Phase
+
+LARGEST_BYTES = 64 * 1024
+"""The body of an ordinary batch, which blocks the event loop for a millisecond or two."""
+
+
+class Reply(NamedTuple):
+    """An answer with a body of JSON."""
+
+    status: int
+    body: bytes
+    headers: Mapping[str, str] = {}
+
+
+Headers = Sequence[tuple[bytes, bytes]]
+Take = Callable[[Headers, bytes, Callable[[Reply], None]], bool]
+"""Takes the header and body of a batch, and what is called with the reply, in the event loop; returns False, and calls
+nothing, where the application must answer."""
+
+
+class _Place:
+    """The place of a batch among the replies of its connection, which are sent in the order of the requests."""
+
+    __slots__ = ("_connection", "reply")
+
+    def __init__(self, connection: Intake) -> None:
+        self._connection = connection
+        self.reply: Reply | None = None
+
+    def fill(self, reply: Reply) -> None:
+        self.reply = reply
+        self._connection.send_replies()
+
+
+class Intake(Connection):
+    """Hands ordinary batches for ``path`` to ``take``; pipelined requests of both kinds are answered in order.
+
+    Batches behind a request of the application are its requests, too; a request behind batches waits for their replies.
+    """
+
+    def __init__(self, take: Take, path: str, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._take, self._path = take, path.encode()
+        self._parts: list[bytes] | None = None  # the body of the batch that arrives
+        self._places: deque[_Place] = deque()
+
+    def _begin_request(self) -> None:
+        if self._is_ordinary():
+            self._parts = []
+        else:
+            super()._begin_request()
+
+    def _abandon_request(self) -> None:
+        if self._parts is None:
+            super()._abandon_request()
+        self._parts = None
+
+    def on_body(self, body: bytes) -> None:
+        if self._parts is None:
+            super().on_body(body)
+        else:
+            self._count_body(body)
+            self._parts.append(body)
+
+    def on_message_complete(self) -> None:
+        if self._parts is None:
+            super().on_message_complete()
+            return
+        body, self._parts = b"".join(self._parts), None
+        place = _Place(self)
+        self._places.append(place)
+        if len(self._places) > 1:
+            self.flow.pause_reading()
+        if self._take(self.headers, body, place.fill):
+            self._end_request()
+            return
+        self._places.pop()
+        super()._begin_request()
+        HttpToolsProtocol.on_body(self, body)
+        super().on_message_complete()
+
+    def send_replies(self) -> None:
+        """Send the replies that are next, and start the request behind them."""
+        while self._places and (reply := self._places[0].reply) is not None:
+            self._places.popleft()
+            self._unanswered -= 1
+            if self._phase is not Phase.ENDING:
+                self._wire.send(self._response(reply))
+        if self._phase is Phase.ENDING:
+            return
+        self._release()
+        if not self._places:
+            self.flow.resume_reading()
+            if self.pipeline:
+                self._start_asgi_task(*self.pipeline.pop())
+            elif self._table.draining:
+                self._wire.close()
+        self._settle()
+
+    def shutdown(self) -> None:
+        if not self._places or self.pipeline:  # else the last reply ends the connection
+            super().shutdown()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        if self._places:
+            self.flow.pause_reading()
+            self.pipeline.append((cycle, app))
+        else:
+            super()._start_asgi_task(cycle, app)
+
+    def _is_ordinary(self) -> bool:
+        return (
+            self.url == self._path
+            and 0 < self._declared <= LARGEST_BYTES
+            and self._unanswered == len(self._places)
+            and self.parser.get_method() == b"POST"
+            and self.parser.should_keep_alive()
+            and self.parser.get_http_version() == "1.1"
+            and not self.expect_100_continue
+        )
+
+    def _response(self, reply: Reply) -> bytes:
+        status, body, headers = reply
+        fields = b"".join(b"%b: %b\r\n" % field for field in self.server_state.default_headers)
+        fields += b"".join(f"{name}: {value}\r\n".encode("latin-1") for name, value in headers.items())
+        if self._table.draining and not (self._places or self.pipeline):
+            fields += b"connection: close\r\n"
+        return b"%b%bcontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (
+            STATUS_LINE[HTTPStatus(status)], fields, len(body), body,
+        )  # fmt: skip
