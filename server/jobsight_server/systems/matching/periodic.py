@@ -46,7 +46,7 @@ from jobsight_server.systems.matching.tables import matches
 log = logging.getLogger(__name__)
 
 _LOOK_S = 0.05
-_LOOK_IDLE_S = 0.25  # while no job waits: it takes a hundredth of a core to look more often
+_LOOK_IDLE_S, _IDLE_AFTER_S = 1.0, 60.0  # an idle server's looks; its jobs wait that long for their first round
 _EXPLAINED_AGAIN = 10
 """Rounds after which the reason of a job that still does not fit is determined again."""
 
@@ -64,13 +64,12 @@ class MatchingRounds:
         self._reasons: dict[int, tuple[str, str]] = {}
         self._last_round = 0.0
         self._last_seen = 0
-        self._idle = False
+        self._queued_at = -_IDLE_AFTER_S
 
     def run_until(self, stop: threading.Event) -> None:
         """Run a round whenever one is due, until ``stop`` is set."""
         look = Periodic("matching", self.run_if_due)
-        idle_s = min(_LOOK_IDLE_S, max(_LOOK_S, self._matcher.settings.round_s))
-        while not stop.wait(idle_s if self._idle else _LOOK_S):
+        while not stop.wait(_LOOK_S if self._clock() - self._queued_at < _IDLE_AFTER_S else _LOOK_IDLE_S):
             look()
 
     def run_if_due(self) -> int | None:
@@ -81,10 +80,10 @@ class MatchingRounds:
         now, settings = self._clock(), self._matcher.settings
         with self._engine.connect().execution_options(reading=True) as connection:
             fresh, oldest = connection.execute(_FRESH, {"last": self._last_seen}).one()
-            self._idle = not fresh and connection.execute(_ANY).first() is None
-            if self._idle:
+            if not fresh and connection.execute(_ANY).first() is None:
                 self._jobs, self._reasons = {}, {}
                 return None
+        self._queued_at = now
         since = oldest if fresh else self._last_round
         if fresh < settings.round_jobs and 0 <= now - since < settings.round_s:
             return None

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import text
+from sqlalchemy import event, text
 from tests import make
 from tests.held import over_capacity
 
@@ -314,6 +314,28 @@ def test_rounds_start_by_number_or_by_age(served: Any, admin: Any) -> None:
     served.clock.now += 0.6
     assert rounds.run_if_due() == 1
     assert admin.get(f"{API}/matches/{waiting[0]['id']}").json["match"]["state"] == "cancelled"
+
+
+def test_an_idle_server_looks_once_a_second_and_soon_where_jobs_were_queued(served: Any, admin: Any) -> None:
+    """Counted in statements a minute of the clock, which the waits of the rounds move on."""
+
+    class Minute(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            served.clock.now += timeout or 0.0
+            return served.clock.now >= end
+
+    rounds, looks = rounds_of(served, round_jobs=1), []
+    event.listen(served.engine, "before_cursor_execute", lambda *given: looks.append(given[2]))
+    found = []
+    for _ in range(2):
+        looks.clear()
+        end = served.clock.now + 60.0
+        rounds.run_until(Minute())
+        found.append(len(looks))
+        post(admin, job("a"), path="matches/queue")
+    assert found[0] <= 2 * 60
+    assert found[1] >= 10 * found[0]
+    assert len(admin.get(f"{API}/matches?state=queued").json["matches"]) == 1, "queued after the last look"
 
 
 def test_the_queue_is_bounded(admin: Any, served: Any, serve: Any) -> None:
