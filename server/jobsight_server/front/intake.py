@@ -15,7 +15,7 @@ LARGEST_BYTES = 64 * 1024
 """The body of an ordinary batch, which blocks the event loop for a millisecond or two."""
 
 
-class Reply(NamedTuple):
+class JsonReply(NamedTuple):
     """An answer with a body of JSON."""
 
     status: int
@@ -24,21 +24,21 @@ class Reply(NamedTuple):
 
 
 Headers = Sequence[tuple[bytes, bytes]]
-Take = Callable[[Headers, bytes, Callable[[Reply], None]], bool]
+Take = Callable[[Headers, bytes, Callable[[JsonReply], None]], bool]
 """Takes the header and body of a batch, and what is called with the reply, in the event loop; returns False, and calls
 nothing, where the application must answer."""
 
 
-class _Place:
-    """The place of a batch among the replies of its connection, which are sent in the order of the requests."""
+class _ReplySlot:
+    """A batch among the replies of its connection, which are sent in the order of the requests."""
 
     __slots__ = ("_connection", "reply")
 
     def __init__(self, connection: Intake) -> None:
         self._connection = connection
-        self.reply: Reply | None = None
+        self.reply: JsonReply | None = None
 
-    def fill(self, reply: Reply) -> None:
+    def fill(self, reply: JsonReply) -> None:
         self.reply = reply
         self._connection.send_replies()
 
@@ -53,7 +53,7 @@ class Intake(Connection):
         super().__init__(*given, **named)
         self._take, self._path = take, path.encode()
         self._parts: list[bytes] | None = None  # the body of the batch that arrives
-        self._places: deque[_Place] = deque()
+        self._slots: deque[_ReplySlot] = deque()
 
     def _begin_request(self) -> None:
         if self._is_ordinary():
@@ -78,29 +78,29 @@ class Intake(Connection):
             super().on_message_complete()
             return
         body, self._parts = b"".join(self._parts), None
-        place = _Place(self)
-        self._places.append(place)
-        if len(self._places) > 1:
+        slot = _ReplySlot(self)
+        self._slots.append(slot)
+        if len(self._slots) > 1:
             self.flow.pause_reading()
-        if self._take(self.headers, body, place.fill):
+        if self._take(self.headers, body, slot.fill):
             self._end_request()
             return
-        self._places.pop()
+        self._slots.pop()
         super()._begin_request()
         HttpToolsProtocol.on_body(self, body)
         super().on_message_complete()
 
     def send_replies(self) -> None:
         """Send the replies that are next, and start the request behind them."""
-        while self._places and (reply := self._places[0].reply) is not None:
-            self._places.popleft()
+        while self._slots and (reply := self._slots[0].reply) is not None:
+            self._slots.popleft()
             self._unanswered -= 1
             if self._phase is not Phase.ENDING:
                 self._wire.send(self._response(reply))
         if self._phase is Phase.ENDING:
             return
         self._release()
-        if not self._places:
+        if not self._slots:
             self.flow.resume_reading()
             if self.pipeline:
                 self._start_asgi_task(*self.pipeline.pop())
@@ -109,11 +109,11 @@ class Intake(Connection):
         self._settle()
 
     def shutdown(self) -> None:
-        if not self._places or self.pipeline:  # else the last reply ends the connection
+        if not self._slots or self.pipeline:  # else the last reply ends the connection
             super().shutdown()
 
     def _start_asgi_task(self, cycle: Any, app: Any) -> None:
-        if self._places:
+        if self._slots:
             self.flow.pause_reading()
             self.pipeline.append((cycle, app))
         else:
@@ -123,18 +123,18 @@ class Intake(Connection):
         return (
             self.url == self._path
             and 0 < self._declared <= LARGEST_BYTES
-            and self._unanswered == len(self._places)
+            and self._unanswered == len(self._slots)
             and self.parser.get_method() == b"POST"
             and self.parser.should_keep_alive()
             and self.parser.get_http_version() == "1.1"
             and not self.expect_100_continue
         )
 
-    def _response(self, reply: Reply) -> bytes:
+    def _response(self, reply: JsonReply) -> bytes:
         status, body, headers = reply
         fields = b"".join(b"%b: %b\r\n" % field for field in self.server_state.default_headers)
         fields += b"".join(f"{name}: {value}\r\n".encode("latin-1") for name, value in headers.items())
-        if self._table.draining and not (self._places or self.pipeline):
+        if self._table.draining and not (self._slots or self.pipeline):
             fields += b"connection: close\r\n"
         return b"%b%bcontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (
             STATUS_LINE[HTTPStatus(status)], fields, len(body), body,

@@ -10,7 +10,7 @@ from functools import partial
 import msgspec
 
 from jobsight_server.front.addresses import listen
-from jobsight_server.front.intake import Headers, Intake, Reply
+from jobsight_server.front.intake import Headers, Intake, JsonReply
 from jobsight_server.front.server import BACKLOG, Front, recorder, run
 from jobsight_server.front.table import process_limits
 from jobsight_server.front.wsgi import Receive, Scope, Send, WsgiAnswer, send_answer
@@ -33,11 +33,11 @@ class Writer:
     def __init__(self, reception: Reception) -> None:
         self._reception = reception
 
-    def take_now(self, headers: Headers, body: bytes, reply: Callable[[Reply], None]) -> bool:
+    def take_now(self, headers: Headers, body: bytes, reply: Callable[[JsonReply], None]) -> bool:
         """Take an ordinary batch past ASGI; see ``Intake``."""
 
         def answer(found: IngestReply) -> None:
-            reply(Reply(found.status, msgspec.json.encode(found.content), found.headers))
+            reply(JsonReply(found.status, msgspec.json.encode(found.content), found.headers))
 
         encoding = _joined(headers, b"content-encoding").strip().lower()
         return self._reception.take_now(_joined(headers, b"authorization"), encoding, body, answer)
