@@ -17,7 +17,7 @@ def routes() -> str:
     """Return the table: method, path and parameters, roles of programs, answer."""
     rows = ["| method and path | role | answers |\n|---|---|---|\n"]
     for route in ROUTES:
-        query = "".join(f"{parameter.name}=&" for parameter in route.parameters).rstrip("&")
+        query = "".join(f"{parameter.name}=&" for parameter in route.takes).rstrip("&")
         path = f"`{route.method} {route.path}{'?' if query else ''}{query}`"
         roles = "open" if route.roles is None else ", ".join(route.roles) or "admin"
         rows.append(f"| {path} | {roles} | {route.summary} |\n")

@@ -11,10 +11,9 @@ from tests import make
 from tests.make import not_none
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
-from jobsight_server.ground.answers import Asked
 from jobsight_server.queries.job_detail import NODES_DRAWN, job_detail
-from jobsight_server.queries.nodes import node_list
-from jobsight_server.queries.now import SORTS, now_page, samples_per_s
+from jobsight_server.queries.nodes import NODES, node_list
+from jobsight_server.queries.now import JOBS, now_page, samples_per_s
 from jobsight_server.queries.timeline import timeline
 from jobsight_server.storage.job_counts import count_all
 
@@ -86,9 +85,9 @@ def test_nodes_are_up_late_or_silent(engine: Engine) -> None:
         add_node(connection, 1, "up", age_s=60)
         add_node(connection, 2, "late", age_s=600)
         add_node(connection, 3, "silent", cluster="beta", age_s=7200)
-        found = {node.name: node.status for node in node_list(connection, NOW).nodes}
-        figures = now_page(connection, NOW, Asked(SORTS[0]))[0]
-        assert [node.name for node in node_list(connection, NOW, Asked("name", cluster="beta")).nodes] == ["silent"]
+        found = {node.name: node.status for node in node_list(connection, NOW, NODES.asked()).nodes}
+        figures = now_page(connection, NOW, JOBS.asked())[0]
+        assert [node.name for node in node_list(connection, NOW, NODES.asked(cluster="beta")).nodes] == ["silent"]
     assert found == {"up": "up", "late": "late", "silent": "silent"}
     assert asdict(figures.nodes) == {
         "total": 3,

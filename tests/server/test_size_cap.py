@@ -11,8 +11,7 @@ import pytest
 from sqlalchemy import Engine, insert
 from tests import make
 
-from jobsight_server.ground.answers import Asked
-from jobsight_server.queries.now import SORTS, now_page
+from jobsight_server.queries.now import JOBS, now_page
 from jobsight_server.queries.prometheus import exposition
 from jobsight_server.serve.background import run_until
 from jobsight_server.settings.declared import Settings
@@ -145,6 +144,6 @@ def test_the_server_keeps_it_and_shows_it(engine: Engine, database_url: str) -> 
         background.join()
     deleted: Any = make.counts(engine)[DELETED, ""]
     with engine.connect() as connection:
-        assert now_page(connection, now, Asked(SORTS[0]))[0].server.samples_deleted_for_space == deleted
+        assert now_page(connection, now, JOBS.asked())[0].server.samples_deleted_for_space == deleted
         metrics = exposition(connection, now).decode()
     assert f"jobsight_{DELETED}_total {deleted:.1f}" in metrics

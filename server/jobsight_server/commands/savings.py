@@ -18,13 +18,12 @@ from jobsight_server.command_line.help_text import read_by
 from jobsight_server.command_line.tables import table_of
 from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.ground.amounts import percent, plain, utc_span
-from jobsight_server.ground.answers import Asked
 from jobsight_server.ground.errors import UserError
 from jobsight_server.queries.exported_jobs import write_csv
 from jobsight_server.queries.users import user_clusters
-from jobsight_server.savings.savings import BY, REASONS, Asking, LeftOut, SavingsRow
+from jobsight_server.savings.savings import BY, REASONS, Asking, Days, LeftOut, SavingsRow
 from jobsight_server.savings.totals import METRICS
-from jobsight_server.savings.waste import DAYS_SHOWN, Waste, WasteList, WasteRequest, WasteRow, newest_day, waste
+from jobsight_server.savings.waste import DAYS_SHOWN, WASTE, Waste, WasteList, WasteRow, newest_day, waste
 from jobsight_server.storage.clusters import chosen, stored_clusters
 from jobsight_server.web.kit.units import hours, resource_value
 
@@ -69,11 +68,8 @@ def run(args: argparse.Namespace) -> int:
         last = args.until if args.until is not None else newest_day(connection) or 0
         first = last - DAYS_SHOWN + 1 if args.since is None else args.since
         asking = Asking(connection, reader)
-        asked = WasteRequest(first, last, args.by, args.user)
-        found = {}
-        for metric in METRICS:
-            listed = Asked(metric, descending=True, cluster=cluster, limit=args.limit)
-            found[metric] = waste(connection, asking, asked._replace(listed=listed))
+        of = {"cluster": cluster, "limit": args.limit, "by": args.by, "user": args.user}
+        found = {metric: waste(connection, asking, WASTE.asked(metric, **of), Days(first, last)) for metric in METRICS}
     if args.json:
         print_json(found["memory"])
     elif args.csv:

@@ -16,14 +16,13 @@ from sqlalchemy import Connection, Engine, delete, insert, select
 from jobsight_server.advice.words import lines_to_ask, scheduler_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.ground.amounts import memory_text, time_text
-from jobsight_server.ground.answers import Asked
 from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.mail.send import DeliveryError, send_mail
 from jobsight_server.queries.monday import monday
 from jobsight_server.queries.node_states import Machines
 from jobsight_server.queries.running import Foreseen, running_out
-from jobsight_server.savings.savings import Asking, SavingsRow
-from jobsight_server.savings.waste import DAYS_SHOWN, SORTS, WasteRequest, WasteRow, newest_day, waste
+from jobsight_server.savings.savings import Asking, Days, SavingsRow
+from jobsight_server.savings.waste import DAYS_SHOWN, WASTE, WasteRow, newest_day, waste
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.schema import weekly_mails
 
@@ -81,8 +80,7 @@ def _mails(
     ending, week = running_out(connection, now), _week(now)
     asking = Asking(connection, reader)
     last = newest_day(connection) or 0
-    listed = Asked(SORTS[0], descending=True, limit=_USERS_AT_MOST)
-    found = waste(connection, asking, WasteRequest(last - DAYS_SHOWN + 1, last, listed=listed))
+    found = waste(connection, asking, WASTE.asked(limit=_USERS_AT_MOST), Days(last - DAYS_SHOWN + 1, last))
     for row in found.rows:
         advice, share = row.memory_advice, row.memory.unused_share
         if advice is None or share is None or (advice.ask_for or inf) >= (advice.asked_for or 0.0):

@@ -16,7 +16,9 @@ from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.last_runs import LastRun
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.ground.amounts import DAY_S
-from jobsight_server.ground.answers import Asked, ListPage, Record, page_of
+from jobsight_server.ground.answers import Record
+from jobsight_server.ground.listing import Asked, Listing, ListPage
+from jobsight_server.ground.parameters import ITS_NAME, NAME, OF_DAYS, Parameter, range_parameters
 from jobsight_server.queries.users import Borrowed, borrowed
 from jobsight_server.savings.kept_sums import as_date, group_name
 from jobsight_server.savings.savings import (
@@ -34,11 +36,18 @@ from jobsight_server.savings.totals import COLUMNS, METRICS
 from jobsight_server.storage.engine import rows_of
 from jobsight_server.storage.schema import jobs, profiles
 
-SORTS = ("saving", "name")
-LISTED = 10
-"""Applications on a page: each costs a recommendation."""
-
-BY_SAVING = Asked(SORTS[0], descending=True, limit=LISTED)
+RANGE = "90d"
+ITS_CLUSTER = Parameter("cluster", "needed if several clusters know the user", NAME)
+APPLICATIONS = Listing(
+    ("saving", "name"),
+    lowest_first=("name",),
+    steady=("name",),
+    rows=10,  # each costs a recommendation
+    of_clusters=False,
+    is_searched=False,
+    filters=(ITS_NAME, ITS_CLUSTER),
+    span=range_parameters(RANGE, OF_DAYS),
+)
 
 READ = 100
 """Medians are over this many last jobs of an application."""
@@ -113,7 +122,7 @@ def applications(
     cluster: str,
     user: str,
     days: Days,
-    asked: Asked = BY_SAVING,
+    asked: Asked,
     scheduler: Scheduler | None = None,
 ) -> ApplicationList:
     """Return the applications of jobs that ended in these days, UTC; ``scheduler``: the syntax of the lines."""
@@ -126,7 +135,7 @@ def applications(
         of = saved["memory"].get(_group(cluster, user, row.application))
         return -inf if of is None else saved_amounts(of[2:], "memory")["freed_hours"], row.jobs
 
-    position, shown = page_of(counted, asked, value, lambda row: (row.application or "",), ("name",))
+    position, shown = asked.page_of(counted, value, lambda row: (row.application or "",))
     used = _used(connection, cluster, user, days, [row.application for row in shown])
     asking = Asking(connection, reader)
     found = []

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 from msgspec import Meta
-from sqlalchemy import Column, ColumnElement, Connection, Row, and_, case, distinct, func, or_, select, true
+from sqlalchemy import ColumnElement, Connection, Row, and_, case, distinct, func, or_, select
 
 from jobsight_server.accounting.last_read import is_running
 from jobsight_server.accounting.runs import DELETED, ENDED, QUEUED, REQUEUED, RUNNING, STATES, Failure
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
-from jobsight_server.ground.answers import Asked, ListPage, Metric, Record, no_cursor
+from jobsight_server.ground.answers import Metric, Record
 from jobsight_server.ground.job_names import application
+from jobsight_server.ground.listing import Asked, Listing, ListPage
+from jobsight_server.ground.parameters import NAME, SPAN, TIME, Parameter, choice_of
 from jobsight_server.queries.job_named import named, named_or_task, task_of
 from jobsight_server.queries.running import WATCHED, forecasts_of, over_bound, used_so_far
 from jobsight_server.storage.job_counts import NUMBER
+from jobsight_server.storage.listed_rows import page_of_rows
 from jobsight_server.storage.schema import job_counts, job_nodes, jobs, profiles, running_use
 from jobsight_server.storage.schema.jobs import took_s
 
-SORTS = ("recorded", "end", "memory", "time", "outcome")
-"""Sort keys of the list of jobs. The first two have an index; the others are computed, for the newest jobs only."""
-_INDEXED = SORTS[:2]
+_INDEXED = ("recorded", "end")
 COMPUTED_FOR = 2_000
 """Sorts and filters by computed values look at this many runs, the newest of those that match otherwise."""
 
@@ -156,100 +157,87 @@ class JobList(ListPage):
     among_last: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class JobFilters:
-    """None does not filter. ``node`` is as the log writes it; ``application`` is the job's name, or its application.
+FOUND_BY = (*OUTCOMES, KILLED)
+_EXIT_STATUS: dict[str, object] = {"type": "integer", "minimum": -999_999_999, "maximum": 999_999_999}
+_PERCENTAGE: dict[str, object] = {"type": "number", "exclusiveMinimum": 0, "maximum": 100}
 
-    ``job_id`` may be the part of the log's id before a dot, such as the number before the server's name, or an array's.
-    Runs that ended from ``since`` on and before ``until``, UTC epoch seconds, and that ran for more than
-    ``longer_than_s``, suspensions not counted: a run that has not ended is in no span and of no duration.
-    ``used_below``: runs whose measured peak of memory is less than this share of their user's request.
-    ``profiled``: whether their use is known, or was looked for. ``outcome``: one of ``OUTCOMES``, or ``KILLED`` for any
-    that ran out. ``time_below``: runs that took less than this share of their requested time.
-    """
-
-    user: str | None = None
-    state: str | None = None
-    job_id: str | None = None
-    queue: str | None = None
-    account: str | None = None
-    application: str | None = None
-    exit_status: int | None = None
-    node: str | None = None
-    since: float | None = None
-    until: float | None = None
-    longer_than_s: float | None = None
-    used_below: float | None = None
-    profiled: bool | None = None
-    outcome: str | None = None
-    time_below: float | None = None
-
-    @property
-    def is_span(self) -> bool:
-        """Return whether the filter keeps only runs that ended within a span of time."""
-        return self.since is not None or self.until is not None
-
-    @property
-    def has_index(self) -> bool:
-        """Return whether an index finds the runs, or a superset of them."""
-        named_by = (self.user, self.job_id, self.node, self.application, self.longer_than_s)
-        is_few = self.is_span or self.profiled is False or self.state not in (None, ENDED)
-        return is_few or any(name is not None for name in named_by)
-
-    def conditions(self) -> list[ColumnElement[bool]]:
-        """Return the conditions, all of which must hold, beside user, state and id."""
-        compared = (
-            (jobs.c.queue, self.queue),
-            (jobs.c.account, self.account),
-            (jobs.c.exit_status, self.exit_status),
-            (jobs.c.profiled, self.profiled),
-        )
-        found = [column == value for column, value in compared if value is not None]
-        if self.application is not None:
-            # An index has applications, of which each name has one.
-            of_name = application(self.application)
-            is_own = jobs.c.application.is_(None) if of_name is None else jobs.c.application == of_name
-            other = [] if of_name == self.application else [and_(is_own, jobs.c.name == self.application)]
-            found.append(or_(jobs.c.application == self.application, *other))
-        if self.since is not None:
-            found.append(jobs.c.end >= self.since)
-        if self.until is not None:
-            found.append(jobs.c.end < self.until)
-        if self.longer_than_s is not None:
-            found.append(took_s > self.longer_than_s)
-        if self.used_below is not None:
-            # Per run by its key, as the other filters have left few of them.
-            exact = _MEASURED.where(profiles.c.lower_bound.is_(False)).correlate(jobs)  # arrays have their own profiles
-            found.append(exact.scalar_subquery() * ASKED_PROCESSORS < self.used_below * ASKED_MEMORY)
-        if self.node is not None:
-            found.append(jobs.c.id.in_(select(job_nodes.c.run_id).where(job_nodes.c.node == self.node)))
-        return found
-
-    def computed(self, time_share: ColumnElement[Any]) -> list[ColumnElement[bool]]:
-        """Return the conditions on values that no index has."""
-        found: list[ColumnElement[bool]] = []
-        if self.outcome == KILLED:
-            found.append(jobs.c.failure.is_not(None))
-        elif self.outcome is not None:
-            found.append(OUTCOME.in_([self.outcome]))
-        if self.time_below is not None:
-            found.append(time_share < self.time_below)
-        return found
+JOBS = Listing(
+    (*_INDEXED, "memory", "time", "outcome"),  # the others are computed, for the newest jobs only
+    steady=_INDEXED,
+    is_searched=False,
+    filters=(
+        Parameter("user", "only this user's", NAME),
+        Parameter("state", "only runs in this state", choice_of(STATES)),
+        Parameter(
+            "job_id",
+            "only runs of this job, or of this array's tasks; the domain of the scheduler's server may be left out",
+            NAME,
+        ),
+        Parameter("queue", "only of this queue or partition", NAME),
+        Parameter("account", "only of this account", NAME),
+        Parameter("application", "only jobs of this name, with or without the number of the run", NAME),
+        Parameter("exit_status", "only with this exit status", _EXIT_STATUS),
+        Parameter("node", "only on this node, as the log writes it", NAME),
+        Parameter("longer_than_s", "only runs longer than this many seconds", TIME),
+        Parameter("used_below", "only runs that used less than this percentage of the requested memory", _PERCENTAGE),
+        Parameter("time_below", "only runs that took less than this percentage of the requested time", _PERCENTAGE),
+        Parameter("outcome", f"only with this state in words; {KILLED}: out of memory or time", choice_of(FOUND_BY)),
+        Parameter("profiled", "no: runs whose use is not known yet", choice_of(("yes", "no"))),
+    ),
+    span=SPAN,
+)
+"""The list of jobs. ``job_id`` may be the part of the log's id before a dot, such as the number before the server's
+name, or an array's. ``since`` and ``until`` keep runs that ended from the one on and before the other, UTC epoch
+seconds, ``longer_than_s`` those that ran for more, suspensions not counted: a run that has not ended is in no span and
+of no duration. ``used_below`` compares the measured peak of memory with the user's request."""
 
 
-LAST_RECORDED = Asked(SORTS[0], descending=True)
-NO_FILTERS = JobFilters()
+def _has_index(of: Mapping[str, Any]) -> bool:
+    """Return whether an index finds the runs of these filters, or a superset of them."""
+    named_by = ("user", "job_id", "node", "application", "longer_than_s", "since", "until")
+    return of["profiled"] == "no" or of["state"] not in (None, ENDED) or any(of[name] is not None for name in named_by)
+
+
+def _conditions(of: Mapping[str, Any]) -> list[ColumnElement[bool]]:
+    """Return the conditions of these filters, all of which must hold, beside user, state and id."""
+    found = [jobs.c[name] == of[name] for name in ("queue", "account", "exit_status") if of[name] is not None]
+    if of["profiled"] is not None:
+        found.append(jobs.c.profiled == (of["profiled"] == "yes"))
+    if (name := of["application"]) is not None:
+        # An index has applications, of which each name has one.
+        of_name = application(name)
+        is_own = jobs.c.application.is_(None) if of_name is None else jobs.c.application == of_name
+        found.append(or_(jobs.c.application == name, *([] if of_name == name else [and_(is_own, jobs.c.name == name)])))
+    if of["since"] is not None:
+        found.append(jobs.c.end >= of["since"])
+    if of["until"] is not None:
+        found.append(jobs.c.end < of["until"])
+    if of["longer_than_s"] is not None:
+        found.append(took_s > of["longer_than_s"])
+    if of["used_below"] is not None:
+        # Per run by its key, as the other filters have left few of them.
+        exact = _MEASURED.where(profiles.c.lower_bound.is_(False)).correlate(jobs)  # arrays have their own profiles
+        found.append(exact.scalar_subquery() * ASKED_PROCESSORS < of["used_below"] / 100 * ASKED_MEMORY)
+    if of["node"] is not None:
+        found.append(jobs.c.id.in_(select(job_nodes.c.run_id).where(job_nodes.c.node == of["node"])))
+    return found
+
+
+def _computed(of: Mapping[str, Any], time_share: ColumnElement[Any]) -> list[ColumnElement[bool]]:
+    """Return the conditions of these filters on values that no index has."""
+    found: list[ColumnElement[bool]] = []
+    if of["outcome"] is not None:
+        found.append(jobs.c.failure.is_not(None) if of["outcome"] == KILLED else OUTCOME.in_([of["outcome"]]))
+    if of["time_below"] is not None:
+        found.append(time_share < of["time_below"] / 100)
+    return found
+
+
 AMONG_LAST = 100_000
 """Without an index, a list reads at most this many runs."""
 
 
-def job_list(
-    connection: Connection,
-    reader: AnswerReader,
-    now: float,
-    asked: Asked = LAST_RECORDED,
-    filters: JobFilters = NO_FILTERS,
-) -> JobList:
+def job_list(connection: Connection, reader: AnswerReader, now: float, asked: Asked) -> JobList:
     """Return one page of runs, last recorded first or by ``asked.sort``, with the bounds that running ones exceed.
 
     Runs without a share are last in an order by it.
@@ -257,32 +245,31 @@ def job_list(
     In a span of ends, runs are sorted by end. By end, runs that have not ended are the last to end. In a search by
     number, exact ids are first, then the tasks of arrays, each array's together.
     """
-    narrowed, cluster, job_id = filters.conditions(), asked.cluster, filters.job_id
+    of, cluster = asked.of, asked.cluster
+    user, state, job_id, is_span = of["user"], of["state"], of["job_id"], (of["since"], of["until"]) != (None, None)
     *_, memory_share, time_share = columns = run_columns(now)
-    computed = filters.computed(time_share)
+    narrowed, computed = _conditions(of), _computed(of, time_share)
     is_computed = bool(computed) or asked.sort not in _INDEXED
     among_last = None
-    if (narrowed or is_computed) and not filters.has_index:
+    if (narrowed or is_computed) and not _has_index(of):
         among_last = AMONG_LAST
         last = connection.scalar(select(func.max(jobs.c.id))) or 0
         narrowed.append(jobs.c.id > last - AMONG_LAST)
-    if cluster is None and filters.user is not None:
+    if cluster is None and user is not None:
         # In one cluster, an index has the user's runs in order; most sites have one.
-        ran_on = connection.scalars(
-            select(job_counts.c.cluster).where(job_counts.c.user == filters.user).distinct()
-        ).all()
+        ran_on = connection.scalars(select(job_counts.c.cluster).where(job_counts.c.user == user).distinct()).all()
         cluster = ran_on[0] if len(ran_on) == 1 else None
         narrowed += [] if cluster else [jobs.c.cluster.in_(ran_on or [""])]
-    given = {"cluster": cluster, "user": filters.user, "state": filters.state}
+    given = {"cluster": cluster, "user": user, "state": state}
     given = {name: value for name, value in given.items() if value is not None}
     # Of open runs there are few: not by the index of the user's, which has all of theirs.
-    is_open = filters.state in (RUNNING, QUEUED)
+    is_open = state in (RUNNING, QUEUED)
     column_of = {
         name: func.coalesce(jobs.c[name], "") if is_open and name != "state" else jobs.c[name] for name in given
     }
     wanted = narrowed + [column_of[name] == value for name, value in given.items()]
     # In a span of ends, the newest recorded need not be in it: an index has those of the span by their end.
-    by_end = filters.is_span or asked.sort == "end"
+    by_end = is_span or asked.sort == "end"
     order: list[Any] = [jobs.c.end, jobs.c.id] if by_end else [jobs.c.id]
     if is_computed:
         of_id = [] if job_id is None else [named_or_task(connection, job_id)]
@@ -291,56 +278,30 @@ def job_list(
         narrowed = wanted = [jobs.c.id.in_(newest.limit(COMPUTED_FOR)), *computed]
         value = {"memory": memory_share, "time": time_share, "outcome": OUTCOME}.get(asked.sort)
         order = order if value is None else [value, *order]
-    directions = [asked.descending] * len(order)
+    directed = [(column, asked.descending) for column in order]
     arrays: list[JobArray] = []
     if job_id is not None:
         if asked.page == 1 and asked.after is None:
             arrays = job_arrays(connection, job_id, wanted)
         wanted.append(named_or_task(connection, job_id))
-        order = [case((named(connection, job_id), 0), else_=1), jobs.c.cluster, jobs.c.user, *order]
-        directions = [False] * 3 + directions
-    if filters.state == RUNNING:
+        exact = case((named(connection, job_id), 0), else_=1)
+        directed = [(exact, False), (jobs.c.cluster, False), (jobs.c.user, False), *directed]
+    if state == RUNNING:
         wanted.append(is_running(now))
-    if narrowed or job_id is not None or filters.state == RUNNING:
+    if narrowed or job_id is not None or state == RUNNING:
         total = connection.scalar(select(func.count()).select_from(jobs).where(*wanted)) or 0
     else:
-        total = connection.scalar(select(NUMBER).where(*(job_counts.c[name] == of for name, of in given.items()))) or 0
-    if filters.longer_than_s is not None and total <= COMPUTED_FOR:  # else the newest are soon found in order
+        counted = [job_counts.c[name] == value for name, value in given.items()]
+        total = connection.scalar(select(NUMBER).where(*counted)) or 0
+    if of["longer_than_s"] is not None and total <= COMPUTED_FOR:  # else the newest are soon found in order
         wanted = [jobs.c.id.in_(select(jobs.c.id).where(*wanted))]
-    terms = [_by(column, descending) for column, descending in zip(order, directions, strict=True)]
-    query = select(*columns, *(column.label(f"key_{n}") for n, column in enumerate(order))).order_by(*terms)
-    if asked.after is not None:
-        wanted.append(_after(order, directions, asked.after))
-    rows = connection.execute(query.where(*wanted).limit(asked.limit + 1).offset((asked.page - 1) * asked.limit)).all()
-    shown = rows[: asked.limit]
-    is_steady = (not by_end or filters.is_span or filters.state == ENDED) and asked.sort in _INDEXED
-    last_key = [shown[-1]._mapping[f"key_{n}"] for n in range(len(order))] if len(rows) > asked.limit else None
+    is_steady = asked.is_steady and (not by_end or is_span or state == ENDED)
+    query = select(*columns).where(*wanted)
+    position, shown = page_of_rows(connection, query, directed, replace(asked, is_steady=is_steady), total)
     running = [row for row in shown if row.state == RUNNING]
     forecasts, used = forecasts_of(connection, reader, running, WATCHED), used_so_far(connection, running, now)
     listed = [Run.of_row(row, start=started(row), over_bound=over_bound(row.id, forecasts, used)) for row in shown]
-    return JobList(*asked.position(total, last_key if is_steady else None), listed, arrays, among_last)
-
-
-def _by(column: ColumnElement[Any], descending: bool) -> ColumnElement[Any]:
-    # Where PostgreSQL has them in its index; SQLite reads its own in two passes.
-    if column is jobs.c.end:
-        return column.desc().nulls_first() if descending else column.asc().nulls_last()
-    ordered = column.desc() if descending else column.asc()
-    return ordered if isinstance(column, Column) else ordered.nulls_last()
-
-
-def _after(order: list[ColumnElement[Any]], directions: list[bool], key: Sequence[Any]) -> ColumnElement[bool]:
-    """Select the runs after the one of this key."""
-    kinds = [str if column.type.python_type is str else int | float for column in order]
-    if len(key) != len(order) or not all(map(isinstance, key, kinds)):
-        raise no_cursor()
-    columns = list(zip(order, directions, key, strict=True))
-    found: list[ColumnElement[bool]] = []
-    for number, (column, descending, value) in enumerate(columns):
-        same = [each == of for each, _, of in columns[:number]]
-        found.append(and_(true(), *same, column < value if descending else column > value))
-    first, is_descending, begin = columns[0]
-    return and_(first <= begin if is_descending else first >= begin, or_(*found))  # the first, to begin in an index
+    return JobList(*position, listed, arrays, among_last)
 
 
 def started(run: Row[Any]) -> float | None:

@@ -10,13 +10,13 @@ from sqlalchemy import Connection, func, select
 from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.advice.words import AskLine, scheduler_of
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.ground.answers import Asked, Record
+from jobsight_server.ground.answers import Record
 from jobsight_server.ground.job_names import application
 from jobsight_server.queries.efficiency import NextRequests
-from jobsight_server.queries.jobs import KILLED, SORTS, JobFilters, JobList, Run, job_list
+from jobsight_server.queries.jobs import JOBS, KILLED, JobList, Run, job_list
 from jobsight_server.queries.users import user_clusters
-from jobsight_server.savings.savings import Asking
-from jobsight_server.savings.waste import DAYS_SHOWN, WasteList, WasteRequest, newest_day, waste
+from jobsight_server.savings.savings import Asking, Days
+from jobsight_server.savings.waste import DAYS_SHOWN, WASTE, WasteList, newest_day, waste
 from jobsight_server.settings.declared import AccountingSource
 from jobsight_server.storage.schema import job_nodes, jobs
 
@@ -62,22 +62,21 @@ def my_jobs(
     """Return the overview of one user, on all clusters or one, above the page ``listed`` of their jobs; ``sources``
     name the schedulers."""
     clusters = [each for each in user_clusters(connection, user) if cluster in (None, each)]
-    of_week = JobFilters(user=user, since=now - WEEK_S, outcome=KILLED)
-    ran_out = job_list(connection, reader, now, Asked("end", descending=True, cluster=cluster, limit=_READ), of_week)
+    of_week = JOBS.asked("end", cluster=cluster, limit=_READ, user=user, since=now - WEEK_S, outcome=KILLED)
+    ran_out = job_list(connection, reader, now, of_week)
     alike: dict[tuple[str, str | None, str | None], list[Run]] = defaultdict(list)
     for run in ran_out.jobs:
         alike[run.cluster, run.name and application(run.name), run.failure].append(run)
     most = sorted(alike.values(), key=len, reverse=True)[:KILLED_LISTED]
     asking, last_day = Asking(connection, reader), newest_day(connection) or 0
-    here = Asked(SORTS[0], descending=True, cluster=cluster)
     return MyJobs(
         user,
         clusters,
         ran_out.total,
         [_killed(connection, reader, runs, sources) for runs in most],
         waste=[_waste(connection, asking, cluster, user, last_day) for cluster in clusters],
-        running=job_list(connection, reader, now, here, JobFilters(user=user, state=RUNNING)),
-        waiting=job_list(connection, reader, now, here, JobFilters(user=user, state=QUEUED)),
+        running=job_list(connection, reader, now, JOBS.asked(cluster=cluster, user=user, state=RUNNING)),
+        waiting=job_list(connection, reader, now, JOBS.asked(cluster=cluster, user=user, state=QUEUED)),
         jobs=listed,
     )
 
@@ -95,6 +94,5 @@ def _killed(
 
 
 def _waste(connection: Connection, asking: Asking, cluster: str, user: str, last_day: int) -> WasteList:
-    most_unused = Asked("memory", descending=True, cluster=cluster, limit=1)
-    request = WasteRequest(last_day - DAYS_SHOWN + 1, last_day, "application", user, most_unused)
-    return waste(connection, asking, request)
+    most_unused = WASTE.asked("memory", cluster=cluster, limit=1, by="application", user=user)
+    return waste(connection, asking, most_unused, Days(last_day - DAYS_SHOWN + 1, last_day))

@@ -16,7 +16,9 @@ from jobsight_scheduler.coallocation.placement import aware
 from jobsight_scheduler.coallocation.scheduler import THETA
 from jobsight_server.accounting.last_read import is_running
 from jobsight_server.ground.amounts import DAY_S, day_of
-from jobsight_server.ground.answers import Asked, ListPage, Record, page_of
+from jobsight_server.ground.answers import Record
+from jobsight_server.ground.listing import Asked, Listing, ListPage
+from jobsight_server.ground.parameters import NAME, Parameter
 from jobsight_server.profiler.usage import link_speeds, speeds_of_links
 from jobsight_server.queries.applications import READ, ended_of
 from jobsight_server.queries.node_states import NodeName, node_loads
@@ -25,9 +27,19 @@ from jobsight_server.savings.savings import Days, stored_days, sums_of_all, wide
 from jobsight_server.storage.engine import fetch, fetch_by_keys
 from jobsight_server.storage.schema import job_nodes, jobs
 
-SORTS = ("processor_hours", "jobs", "application")
-LISTED = 10
-"""Applications on a page: each is judged by its last jobs."""
+_UPLINK: dict[str, Any] = {"type": "number", "exclusiveMinimum": 0, "maximum": 1e15}
+APPLICATIONS = Listing(
+    ("processor_hours", "jobs", "application"),
+    lowest_first=("application",),
+    steady=("application",),
+    rows=10,  # each is judged by its last jobs
+    is_searched=False,
+    filters=(
+        Parameter("user", "only this user's", NAME),
+        Parameter("application", "only those of this name", NAME),
+        Parameter("uplink_bps", "bits per second of an uplink (default: a link of the jobs' nodes)", _UPLINK),
+    ),
+)
 SPAN_DAYS = 30
 BUSY, FULL = 0.5, 0.95
 """Shares of a link from which a job is listed, and from which the link counts as full."""
@@ -178,20 +190,16 @@ def network_use(
     connection: Connection,
     now: float,
     asked: Asked,
-    user: str | None = None,
-    application: str | None = None,
-    uplink_bps: float | None = None,
 ) -> NetworkUseList:
     """Return a page of the applications; without ``uplink_bps`` an uplink carries what a node's link does."""
-    last = day_of(now)
+    last, of = day_of(now), asked.of
     days = Days(last - SPAN_DAYS + 1, last)
     counted = _counted(connection, days, asked.cluster)
-    wanted = [each for each in counted if user in (None, each[1]) and application in (None, each[2])]
-
+    wanted = [each for each in counted if of["user"] in (None, each[1]) and of["application"] in (None, each[2])]
     place = itemgetter({"application": 2, "jobs": 3, "processor_hours": 4}[asked.sort])
-    position, shown = page_of(wanted, asked, place, lambda row: row[:3], ("application",))
+    position, shown = asked.page_of(wanted, place, lambda row: row[:3])
     measured = _measured(connection, days, [row[:3] for row in shown])
-    return NetworkUseList(*position, days.first, [_use(row, measured[row[:3]], uplink_bps) for row in shown])
+    return NetworkUseList(*position, days.first, [_use(row, measured[row[:3]], of["uplink_bps"]) for row in shown])
 
 
 def _use(counted: _Counted, of: Sequence[MeasuredJob], uplink_bps: float | None) -> NetworkUse:

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row, func, select
 
 from jobsight_server.accounting.last_read import is_running
-from jobsight_server.ground.answers import Asked, ListPage, Record, Share, page_of
+from jobsight_server.ground.answers import Record, Share
+from jobsight_server.ground.listing import Asked, Listing, ListPage
+from jobsight_server.ground.parameters import Parameter, choice_of
 from jobsight_server.queries.jobs import RunState
 from jobsight_server.queries.node_states import (
     STATUSES,
@@ -37,8 +39,17 @@ _STORED = (
 )  # fmt: skip
 _RATES = ("load", "memory", "bandwidth_bps")
 _OF_AGENTS = {"spooled": "batches_spooled", "dropped": "batches_dropped", "version": "version"}
-SORTS = (*_STORED, "age_s", *_RATES, "jobs", "reliability", *_OF_AGENTS)
-BY_NAME = Asked(SORTS[0])
+# Run times of a job for which nodes may be compared, in seconds.
+RUN_TIMES = {"10min": 600.0, "1h": 3600.0, "6h": RUN_TIME_S, "1d": 86_400.0}
+NODES = Listing(
+    (*_STORED, "age_s", *_RATES, "jobs", "reliability", *_OF_AGENTS),
+    lowest_first=("name", "cluster", "version"),
+    steady=("name", "cluster"),
+    filters=(
+        Parameter("status", "only nodes that are up, late, silent, or without an agent (unknown)", choice_of(STATUSES)),
+        Parameter("for", "run time of a job, for `reliability` (default 6h)", choice_of(tuple(RUN_TIMES))),
+    ),
+)
 
 
 class Node(Record):
@@ -136,30 +147,17 @@ class _Known(NamedTuple):
     reliability: float | None
 
 
-def node_list(
-    connection: Connection,
-    now: float,
-    asked: Asked = BY_NAME,
-    status: Status | None = None,
-    machines: Machines | None = None,
-    run_time_s: float = RUN_TIME_S,
-) -> NodeList:
-    """Return one page of the nodes; ``asked.sort`` is one of ``SORTS``, and nodes without a value are last.
-
-    ``machines`` knows their reliability for a job of ``run_time_s``.
-    """
-    of_machines = machines or Machines()
-    known = _known(connection, of_machines.chances(connection, run_time_s, now), now, asked.cluster)
-    if asked.search:
-        known = [node for node in known if asked.search.casefold() in node.name[1].casefold()]
+def node_list(connection: Connection, now: float, asked: Asked, machines: Machines | None = None) -> NodeList:
+    """Return one page of the nodes; ``machines`` knows their reliability."""
+    of_machines, status, run_time_s = machines or Machines(), asked.of["status"], RUN_TIMES[asked.of["for"] or "6h"]
+    chances = of_machines.chances(connection, run_time_s, now)
+    known = [node for node in _known(connection, chances, now, asked.cluster) if asked.keeps(*node.name)]
     statuses = {name: sum(node.status == name for node in known) for name in STATUSES}
     rates = node_loads(connection, now) if asked.sort in _RATES else {}
-    position, wanted = page_of(
+    position, wanted = asked.page_of(
         (node for node in known if status in (None, node.status)),
-        asked,
         lambda node: _value(node, rates, asked.sort),
         lambda node: (node.name[1], node.name[0]),
-        ("name", "cluster"),
     )
     found = _full(connection, wanted, rates or node_loads(connection, now, [node.id for node in wanted if node.id]))
     worst, twice = of_machines.worst(connection, asked.cluster, now), _two_hosts(connection, asked.cluster, now)

@@ -13,8 +13,9 @@ from sqlalchemy import Connection, func, select, text
 from jobsight_server.accounting.last_read import is_running
 from jobsight_server.accounting.runs import RUNNING
 from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
-from jobsight_server.ground.answers import Asked, ListPage, Position, Record, page_of
+from jobsight_server.ground.answers import Record
 from jobsight_server.ground.event_counts import read_event_counts
+from jobsight_server.ground.listing import Asked, Listing, ListPage, Position
 from jobsight_server.queries.node_states import NodeLoad, NodeName, node_loads
 from jobsight_server.queries.rejected import rejections
 from jobsight_server.queries.running import Foreseen, Resource, nodes_of_running, running_out
@@ -24,8 +25,15 @@ from jobsight_server.storage.readings.size_cap import DELETED
 from jobsight_server.storage.schema import accounting_files, job_counts, jobs, running_use
 from jobsight_server.storage.server_states import trend
 
-SORTS = ("bandwidth", "memory", "left", "risk", "started")
-LISTED = 20
+JOBS = Listing(
+    ("bandwidth", "memory", "left", "risk", "started"),
+    lowest_first=("left",),
+    steady=("started",),
+    rows=20,
+    of_clusters=False,
+    is_searched=False,
+)
+"""The running jobs."""
 RATE_BARS = 60
 RATE_BAR_S = 15.0
 
@@ -233,7 +241,7 @@ def _running(
         "risk": lambda row: len(risks[row.cluster, row.job_id]),
         "started": lambda row: row.start,
     }
-    position, shown = page_of(rows, asked, values[asked.sort], tie, ("started",))
+    position, shown = asked.page_of(rows, values[asked.sort], tie)
     found = [
         RunningJob.of_row(
             row,

@@ -14,11 +14,11 @@ from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask
 from jobsight_server.decision.evidence import ASKED_FOR, Resource
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.last_runs import FAILURE_OF
-from jobsight_server.ground.answers import Asked, Record, Share
+from jobsight_server.ground.answers import Record, Share
 from jobsight_server.ground.event_counts import read_event_counts
 from jobsight_server.profiler.exactness import IDLE
 from jobsight_server.queries.rejected import REJECTIONS, rejections
-from jobsight_server.queries.trust import Trust, TrustRequest, trust
+from jobsight_server.queries.trust import TRUST, Trust, trust
 from jobsight_server.savings.confidence import Freed, over_users
 from jobsight_server.savings.kept_sums import group_name
 from jobsight_server.savings.savings import (
@@ -33,7 +33,7 @@ from jobsight_server.savings.savings import (
     widened,
 )
 from jobsight_server.savings.totals import COLUMNS
-from jobsight_server.savings.waste import Waste, WasteList, WasteRequest, WasteRow, waste
+from jobsight_server.savings.waste import WASTE, Waste, WasteList, WasteRow, waste
 from jobsight_server.storage.engine import fetch
 
 LISTED = 10
@@ -184,8 +184,7 @@ def report(
     )
     ((node_bytes,),) = fetch(connection, _LARGEST_ON_A_NODE, ())
     node_hours = freed.times(_GIB / node_bytes) if node_bytes else None
-    days = stored.last - stored.first + 1
-    weeks = TrustRequest(stored.first, stored.last, by="cluster", listed=Asked("metric"))
+    days, weeks = stored.last - stored.first + 1, TRUST.asked("metric", limit=50, by="cluster")
     return Report(
         metric=metric,
         users=users,
@@ -199,7 +198,7 @@ def report(
         nodes=node_hours and node_hours.times(1.0 / (days * _DAY_HOURS)),
         node_hour=node_hour,
         money=None if node_hours is None or node_hour is None else node_hours.times(node_hour),
-        trust=trust(connection, weeks, reader.config.coverage, now, asking),
+        trust=trust(connection, weeks, stored, reader.config.coverage, now, asking),
         known_today=_known_today(asking, [each.advice for each in (*of_users, *of_applications)]),
         excluded=_excluded(connection, users),
         unseen=_unseen(connection),
@@ -217,8 +216,7 @@ def _unseen(connection: Connection) -> Unseen | None:
 
 
 def _listed(connection: Connection, asking: Asking, days: Days, by: str, sort: str) -> WasteList:
-    listed = Asked(sort, descending=True, limit=LOOKED_AT)
-    return waste(connection, asking, WasteRequest(days.first, days.last, by, listed=listed))
+    return waste(connection, asking, WASTE.asked(sort, limit=LOOKED_AT, by=by), days)
 
 
 def _advice_of_application(

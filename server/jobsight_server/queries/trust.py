@@ -13,10 +13,12 @@ from sqlalchemy import Connection
 
 from jobsight_predictor.evaluation.breaks import DROP, Break, find_break
 from jobsight_predictor.metrics import METRICS
-from jobsight_server.ground.answers import Asked, ListPage, Metric, Record, Share, page_of
+from jobsight_server.ground.answers import Metric, Record, Share
+from jobsight_server.ground.listing import Asked, Listing, ListPage
+from jobsight_server.ground.parameters import OF_DAYS, Parameter, choice_of, range_parameters
 from jobsight_server.savings.advised import AdvisedRequests, advised_requests
 from jobsight_server.savings.kept_sums import PARTS, SCORES, as_date, week_of
-from jobsight_server.savings.savings import Asking
+from jobsight_server.savings.savings import Asking, Days
 from jobsight_server.storage.engine import fetch, fetch_by_keys
 
 RECENT_WEEKS = 2
@@ -110,8 +112,18 @@ def scores_of_each(
 
 
 BY = ("user", "application", "cluster")
-SORTS = ("break", "jobs", "accuracy", "within20", "held", "name", "metric")
-LISTED = 25
+RANGE = "30d"
+TRUST = Listing(
+    ("break", "jobs", "accuracy", "within20", "held", "name", "metric"),
+    lowest_first=("name", "metric", "accuracy", "within20", "held"),
+    steady=("name", "metric"),
+    rows=25,
+    filters=(
+        Parameter("by", f"a row for each of these in each metric (default {BY[0]})", choice_of(BY)),
+        Parameter("metric", "only this metric", choice_of(tuple(METRICS))),
+    ),
+    span=range_parameters(RANGE, OF_DAYS),
+)
 ACCURACY_TARGET = 0.8
 """Mean accuracy below this is marked: forecasts are off by more than a fifth in the mean."""
 
@@ -197,16 +209,6 @@ class Trust(ListPage):
     requests: AdvisedRequests | None
 
 
-class TrustRequest(NamedTuple):
-    """A request; days are counted from 1970-01-01, and answers cover whole weeks."""
-
-    first_day: int
-    last_day: int
-    by: str = BY[0]
-    metric: str | None = None
-    listed: Asked = Asked(SORTS[0], descending=True, limit=LISTED)
-
-
 def newest_day(connection: Connection) -> int | None:
     """Return the last day of the newest week with a forecast."""
     of_metric = "SELECT max(first_day) FROM forecast_scores WHERE metric = ? AND level = 'cluster' AND period = 'week'"
@@ -219,48 +221,45 @@ def broken(connection: Connection, by: str, *, every: bool = False) -> list[tupl
     newest = newest_day(connection)
     if newest is None:
         return []
-    request = TrustRequest(newest - _BREAK_DAYS + 1, newest, by=by)
-    first, last, least = week_of(request.first_day), week_of(newest), None if every else _FELL_LEAST
+    first, last, least = week_of(newest - _BREAK_DAYS + 1), week_of(newest), None if every else _FELL_LEAST
     groups = [of for metric in METRICS for of in scores_of_all(connection, metric, by, first, last, fell_by=least)]
-    breaks = _breaks(connection, request, groups)
+    breaks = _breaks(connection, by, first, last, groups)
     found = [(group, breaks.get((group.group_id, group.metric))) for group in groups]
     known = [each for each in found if every or each[1] is not None]
     return sorted(known, key=lambda each: each[1].since - each[1].before if each[1] else 0.0)
 
 
 def trust(
-    connection: Connection, request: TrustRequest, promised: float, now: float, asking: Asking | None = None
+    connection: Connection, asked: Asked, days: Days, promised: float, now: float, asking: Asking | None = None
 ) -> Trust:
-    """Return accuracy and share held by week; ``promised`` is the share of jobs to stay within what is recommended.
+    """Return accuracy and share held by whole weeks; ``promised`` is the share of jobs to stay within what is
+    recommended.
 
     With ``asking`` also how many requests are kept, and why.
     """
-    first, last, asked = week_of(request.first_day), week_of(request.last_day), request.listed
-    metrics = [request.metric] if request.metric else list(METRICS)
+    first, last, by, only = week_of(days.first), week_of(days.last), asked.of["by"] or BY[0], asked.of["metric"]
     site = {
         metric: _together(scores_of_all(connection, metric, "cluster", first, last, asked.cluster))
         for metric in METRICS
     }
     groups = [
         group
-        for metric in metrics
-        for group in scores_of_all(connection, metric, request.by, first, last, asked.cluster)
-        if not asked.search or asked.search.lower() in group.name.lower()
+        for metric in ([only] if only else METRICS)
+        for group in scores_of_all(connection, metric, by, first, last, asked.cluster)
+        if asked.keeps(group.cluster, group.name)
     ]
-    breaks = _breaks(connection, request, groups)
+    breaks = _breaks(connection, by, first, last, groups)
     valued, place = zip(_values(groups, breaks, asked), groups, strict=True), attrgetter("name", "cluster", "metric")
-    position, ordered = page_of(valued, asked, itemgetter(0), lambda each: place(each[1]), ("name", "metric"))
+    position, ordered = asked.page_of(valued, itemgetter(0), lambda each: place(each[1]))
     shown = [group for _, group in ordered]
-    weeks = scores_of_each(
-        connection, request.by, "week", [(group.group_id, group.metric) for group in shown], first, last
-    )
+    weeks = scores_of_each(connection, by, "week", [(group.group_id, group.metric) for group in shown], first, last)
     any_counted = any(scores.jobs for scores in site.values())
     return Trust(
         *position,
         now=now,
-        by=request.by,
+        by=by,
         cluster=asked.cluster,
-        metric=request.metric,
+        metric=only,
         first_day=_date(first) if any_counted else None,
         last_day=_date(last + 6) if any_counted else None,
         accuracy_target=ACCURACY_TARGET,
@@ -281,14 +280,13 @@ def trust(
 
 
 def _breaks(
-    connection: Connection, request: TrustRequest, groups: Sequence[GroupScores]
+    connection: Connection, by: str, first: int, last: int, groups: Sequence[GroupScores]
 ) -> dict[tuple[int, str], Break]:
     """Return the groups whose last weeks are below their best one, and whose days confirm it."""
     fell = sorted((group for group in groups if group.fell_by >= _FELL_LEAST), key=lambda group: -group.fell_by)
     keys = [(group.group_id, group.metric) for group in fell[:_LOOKED_AT]]
-    first, last = week_of(request.first_day), week_of(request.last_day) + 6
     found = {}
-    for key, days in scores_of_each(connection, request.by, "day", keys, first, last).items():
+    for key, days in scores_of_each(connection, by, "day", keys, first, last + 6).items():
         numbers = np.array([day for day, _ in days], dtype=np.int64)
         jobs = np.array([scores.jobs for _, scores in days], dtype=np.float64)
         sums = np.array([scores.accuracy / PARTS for _, scores in days], dtype=np.float64)

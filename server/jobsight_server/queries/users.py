@@ -24,8 +24,9 @@ from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction
 from jobsight_server.forecasts.history import MetricHistory, history
 from jobsight_server.forecasts.last_runs import last_runs
 from jobsight_server.forecasts.reader import SeriesKey
-from jobsight_server.ground.answers import Asked, ListPage, Metric, Record, page_of
+from jobsight_server.ground.answers import Metric, Record
 from jobsight_server.ground.job_names import application
+from jobsight_server.ground.listing import Asked, Listing, ListPage
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, series
 
@@ -117,8 +118,8 @@ def _answer(
 
 HISTORY_LISTED = 300
 
-SORTS = ("user", "cluster", "jobs", "last_end")
-BY_NAME = Asked(SORTS[0])
+BY_NAME = ("user", "cluster")
+USERS = Listing((*BY_NAME, "jobs", "last_end"), lowest_first=BY_NAME, steady=BY_NAME)
 
 _EACH_METRIC = Meta(extra_json_schema={"propertyNames": {"enum": [*METRICS]}, "required": [*METRICS]})
 
@@ -166,11 +167,8 @@ class UserHistory(Record):
     metrics: Annotated[dict[str, MetricHistory], Meta(extra_json_schema={"propertyNames": {"enum": [*METRICS]}})]
 
 
-def user_list(connection: Connection, reader: AnswerReader, asked: Asked = BY_NAME) -> UserList:
-    """Return one page of users who ran a job, each with the prediction per metric.
-
-    ``asked.sort`` is one of ``SORTS``.
-    """
+def user_list(connection: Connection, reader: AnswerReader, asked: Asked) -> UserList:
+    """Return one page of users who ran a job, each with the prediction per metric."""
     of = job_counts.c
     last = func.max(of.last_end).label("last_end")
     query = select(of.cluster, of.user, NUMBER.label("jobs"), last).where(of.state != QUEUED)
@@ -179,9 +177,7 @@ def user_list(connection: Connection, reader: AnswerReader, asked: Asked = BY_NA
     if asked.search:
         query = query.where(of.user.icontains(asked.search, autoescape=True))
     everyone = connection.execute(query.group_by(of.cluster, of.user))
-    position, rows = page_of(
-        everyone, asked, lambda row: row._mapping[asked.sort], lambda row: (row.user, row.cluster), SORTS[:2]
-    )
+    position, rows = asked.page_of(everyone, lambda row: row._mapping[asked.sort], lambda row: (row.user, row.cluster))
     known = reader.learned(connection, [(row.cluster, row.user) for row in rows])
     users = [
         User.of_row(row, metrics={name: known.get(SeriesKey(row.cluster, row.user, name)) for name in METRICS})

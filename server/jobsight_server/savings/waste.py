@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from msgspec import Meta
 from sqlalchemy import Connection
 
-from jobsight_server.ground.answers import Asked, ListPage, Record, page_of
+from jobsight_server.ground.answers import Record
+from jobsight_server.ground.listing import Asked, Listing, ListPage
+from jobsight_server.ground.parameters import NAME, OF_DAYS, Parameter, choice_of, range_parameters
 from jobsight_server.savings.kept_sums import GroupName, as_date, known_ids
 from jobsight_server.savings.savings import (
     BY,
@@ -36,11 +38,23 @@ RESOURCES = {"memory": "memory", "processors": "cpu", "runtime": "runtime"}
 _MEASURED = RESOURCES | {"gpus": "gpu_utilisation"}
 
 _BY_FIGURE = ("", "_share", "_improved")
-SORTS = (
-    *(f"{resource}{figure}" for resource in RESOURCES for figure in _BY_FIGURE),
-    *(f"{metric}_freed" for metric in METRICS),
-    "jobs",
-    "name",
+RANGE = "30d"
+WASTE = Listing(
+    (
+        *(f"{resource}{figure}" for resource in RESOURCES for figure in _BY_FIGURE),
+        *(f"{metric}_freed" for metric in METRICS),
+        "jobs",
+        "name",
+    ),
+    lowest_first=("name",),
+    steady=("name",),
+    rows=LISTED,
+    is_searched=False,
+    filters=(
+        Parameter("by", f"one row for each of these (default {BY[0]})", choice_of(BY)),
+        Parameter("user", "only this user's jobs", NAME),
+    ),
+    span=range_parameters(RANGE, OF_DAYS),
 )
 
 Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
@@ -102,20 +116,6 @@ class WasteList(ListPage):
 DAYS_SHOWN = 30
 
 
-class WasteRequest(NamedTuple):
-    """A request; days are counted from 1970-01-01. A ``user`` is one of the ``cluster``, which must then be named."""
-
-    first: int
-    last: int
-    by: str = BY[0]
-    user: str | None = None
-    listed: Asked = Asked(SORTS[0], descending=True, limit=LISTED)
-
-    @property
-    def cluster(self) -> str | None:
-        return self.listed.cluster
-
-
 _Name = tuple[str, str]
 _Sums = Mapping[_Name, Sequence[float]]
 _NONE = (0.0,) * len(COLUMNS)
@@ -141,29 +141,26 @@ def comparable(connection: Connection) -> dict[str, str]:
     return {"since": _date(stored.last - half + 1), "until": _date(stored.last)} if stored and half else {}
 
 
-def waste(connection: Connection, asking: Asking, request: WasteRequest) -> WasteList:
-    """Return one page of rows; those without a sort value are last."""
-    stored = stored_days(connection)
-    days = within(Days(request.first, request.last), stored)
-    length = request.last - request.first + 1
-    before_days = within(Days(request.first - length, request.first - 1), stored)
-    read = partial(_sums, connection, stored)
+def waste(connection: Connection, asking: Asking, asked: Asked, span: Days) -> WasteList:
+    """Return one page of rows; those without a sort value are last. A ``user`` needs the ``cluster``, too."""
+    stored, by, user = stored_days(connection), asked.of["by"] or BY[0], asked.of["user"]
+    days, length = within(span, stored), span.last - span.first + 1
+    before_days = within(Days(span.first - length, span.first - 1), stored)
+    read = partial(_sums, connection, stored, asked.cluster, user)
     # Of thousands of groups, all of which have run times, few are shown with all of their sums.
-    resource, _, figure = request.listed.sort.partition("_")
+    resource, _, figure = asked.sort.partition("_")
     of_all = {"runtime": ("jobs",), resource: _RANKED} if resource in _MEASURED else dict.fromkeys(_MEASURED, COLUMNS)
-    now = {each: read(request, each, days, columns) for each, columns in of_all.items()}
-    then = {resource: read(request, resource, before_days, _BEFORE) if figure == "improved" else {}}
-    position, names = page_of(
+    now = {each: read(by, each, days, columns) for each, columns in of_all.items()}
+    then = {resource: read(by, resource, before_days, _BEFORE) if figure == "improved" else {}}
+    position, names = asked.page_of(
         dict.fromkeys(name for sums in now.values() for name in sums),
-        request.listed,
         lambda name: _value(resource, figure, now, then, name),
         lambda name: (name[1], name[0]),
-        ("name",),
     )
-    groups = [GroupName("", "", "", "", "")._replace(**{"cluster": name[0], request.by: name[1]}) for name in names]
-    ids = None if request.user is not None else known_ids(connection, groups).values()
-    now = {each: read(request, each, days, ids=ids) for each in _MEASURED}
-    then = {each: read(request, each, before_days, _BEFORE, ids) for each in _MEASURED}
+    groups = [GroupName("", "", "", "", "")._replace(**{"cluster": name[0], by: name[1]}) for name in names]
+    ids = None if user is not None else known_ids(connection, groups).values()
+    now = {each: read(by, each, days, ids=ids) for each in _MEASURED}
+    then = {each: read(by, each, before_days, _BEFORE, ids) for each in _MEASURED}
     of_days = days and stored and widened(days, stored)
     shown = [
         WasteRow(
@@ -171,20 +168,19 @@ def waste(connection: Connection, asking: Asking, request: WasteRequest) -> Wast
             name=name[1],
             jobs=_jobs(now["processors"].get(name, _NONE)),
             **{each: _waste(each, now[each].get(name), then[each].get(name)) for each in _MEASURED},
-            memory_advice=_advice(request, "memory", of_days, name, now["memory"], asking),
-            runtime_advice=_advice(request, "runtime", of_days, name, now["runtime"], asking),
+            memory_advice=_advice(asking, by, user, "memory", of_days, name, now["memory"]),
+            runtime_advice=_advice(asking, by, user, "runtime", of_days, name, now["runtime"]),
         )
         for name in names
     ]
-    whole = request._replace(by="cluster")
-    totals = {each: _total(read(whole, each, days).values()) for each in _MEASURED}
-    before = {each: _total(read(whole, each, before_days, _BEFORE).values(), len(_BEFORE)) for each in _MEASURED}
+    totals = {each: _total(read("cluster", each, days).values()) for each in _MEASURED}
+    before = {each: _total(read("cluster", each, before_days, _BEFORE).values(), len(_BEFORE)) for each in _MEASURED}
     wasted: dict[str, Any] = {each: _waste(each, totals[each], before[each]) for each in _MEASURED}
     return WasteList(
         **position._asdict(),
-        by=request.by,
-        cluster=request.cluster,
-        user=request.user,
+        by=by,
+        cluster=asked.cluster,
+        user=user,
         first_day=days and _date(days.first),
         last_day=days and _date(days.last),
         before_first_day=before_days and _date(before_days.first),
@@ -202,7 +198,9 @@ def waste(connection: Connection, asking: Asking, request: WasteRequest) -> Wast
 def _sums(
     connection: Connection,
     stored: Days | None,
-    request: WasteRequest,
+    cluster: str | None,
+    user: str | None,
+    by: str,
     resource: str,
     days: Days | None,
     columns: Sequence[str] = COLUMNS,
@@ -211,10 +209,10 @@ def _sums(
     if days is None or stored is None:
         return {}
     metric, whole = _MEASURED[resource], widened(days, stored)
-    if request.user is None or request.cluster is None:
-        found = sums_of_all(connection, metric, whole, request.by, request.cluster, columns, ids)
+    if user is None or cluster is None:
+        found = sums_of_all(connection, metric, whole, by, cluster, columns, ids)
     else:
-        all_of = sums_of_user(connection, metric, whole, request.by, request.cluster, request.user)
+        all_of = sums_of_user(connection, metric, whole, by, cluster, user)
         found = [(*row[:2], *(row[2 + COLUMNS.index(name)] for name in columns)) for row in all_of]
     return {(row[0], row[1]): row[2:] for row in found}
 
@@ -252,13 +250,13 @@ def _total(all_of: Iterable[Sequence[float]], columns: int = len(COLUMNS)) -> Se
 
 
 def _advice(
-    request: WasteRequest, metric: str, days: Days | None, name: _Name, sums: _Sums, asking: Asking
+    asking: Asking, by: str, user: str | None, metric: str, days: Days | None, name: _Name, sums: _Sums
 ) -> SavingsRow | None:
     """Return the recommended request; None if the row has no job with savings, or several users' jobs."""
-    found, user = sums.get(name), name[1] if request.by == "user" else request.user
+    found, user = sums.get(name), name[1] if by == "user" else user
     if found is None or not found[COLUMNS.index("jobs")] or user is None or days is None:
         return None
-    return saving_row(asking.connection, asking, request.by, user, metric, days, (*name, *found))
+    return saving_row(asking.connection, asking, by, user, metric, days, (*name, *found))
 
 
 def _value(resource: str, figure: str, now: Mapping[str, _Sums], then: Mapping[str, _Sums], name: _Name) -> Any:

@@ -43,33 +43,16 @@ from jobsight_server.web import (
 from jobsight_server.web.kit import units
 from jobsight_server.web.kit.errors import answer_errors
 from jobsight_server.web.kit.login import login, require_page
-from jobsight_server.web.kit.pages import job_url, node_url, user_url
-from jobsight_server.web.kit.routes import AppContext, Route, add_part, known_viewer, protect, register
+from jobsight_server.web.kit.pages import add_pages, job_url, node_url, user_url
+from jobsight_server.web.kit.routes import AppContext, Route, add_part, end_reading, known_viewer, protect, register
 
 OF_SYSTEMS = tuple(system.module("pages") for system in systems())
-"""Modules with ``ROUTES``, ``add_pages``, ``menu``, and ``make_part``, which makes the context of its views."""
-NOUNS_WITH_PAGES: tuple[ModuleType, ...] = (
-    now,
-    waste,
-    brought,
-    trust,
-    users,
-    jobs,
-    nodes,
-    network,
-    find,
-    *OF_SYSTEMS,
-)
+"""Modules of nouns, with ``menu``, and ``make_part``, which makes the context of its views."""
 NOUNS: tuple[ModuleType, ...] = (
-    outcomes,
-    predictions,
-    advice,
-    efficiency,
-    open_jobs,
-    *NOUNS_WITH_PAGES,
-    health,
-    openapi,
-)
+    outcomes, predictions, advice, efficiency, open_jobs, now, waste, brought, trust, users, jobs, nodes, network, find,
+    *OF_SYSTEMS, health, openapi,
+)  # fmt: skip
+"""Modules with ``ROUTES``, and ``add_pages`` where a page is more than the answer of a route."""
 ROUTES: tuple[Route, ...] = tuple(route for noun in NOUNS for route in noun.ROUTES)
 _TEMPLATES = tuple(
     package
@@ -114,14 +97,16 @@ def create_app(
     app.jinja_env.filters.update(units.FILTERS)
     answer_errors(app, read_engine)
     app.after_request(protect)
+    app.teardown_appcontext(end_reading)
     return app
 
 
 def _pages() -> Blueprint:
     """Return all pages, each with its access rule; stylesheet and scripts are open, as the login form needs them."""
     pages = Blueprint("pages", web.__name__, static_folder="static", static_url_path="/assets")
-    for noun in NOUNS_WITH_PAGES:
-        noun.add_pages(pages)
-
+    add_pages(pages, ROUTES)
+    for noun in NOUNS:
+        if hasattr(noun, "add_pages"):
+            noun.add_pages(pages)
     pages.before_request(require_page)
     return pages

@@ -21,7 +21,7 @@ from jobsight_server.forecasts.request import job_question
 from jobsight_server.ground.facts import FACTS_AT_MOST, facts_in, facts_of
 from jobsight_server.ground.job_names import engine_of, readable_name
 from jobsight_server.web.kit.inputs import DescribedJob, Gpus, job_in_body, parsed_body
-from jobsight_server.web.kit.routes import Route, context
+from jobsight_server.web.kit.routes import Route, context, reading
 
 COMMENT_AT_MOST = 4096  # characters
 _SHAPE = '{"cluster": C, "user": U, "application": NAME, "slurm": {"num_tasks": 4, "mem": "4G", "time_limit": 60}}'
@@ -74,13 +74,11 @@ def give_advice() -> Advice:
         requested_time_s=resources.requested_time_s,
     )
     here = context()
-    with here.read_engine.connect() as connection:
-        slurm = asked.slurm is not None
-        return advise(
-            connection, here.answers, cluster, question, request, asked.pbs,
-            slurm=slurm, gpus=asked.gpus, engine=engine, lately=here.lately if asked.sets_memory else None,
-            now=here.clock(),
-        )  # fmt: skip
+    return advise(
+        reading(), here.answers, cluster, question, request, asked.pbs,
+        slurm=asked.slurm is not None, gpus=asked.gpus, engine=engine,
+        lately=here.lately if asked.sets_memory else None, now=here.clock(),
+    )  # fmt: skip
 
 
 ROUTES = (

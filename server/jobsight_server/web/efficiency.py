@@ -6,10 +6,10 @@ from flask import request
 
 from jobsight_server.auth.munge import SCHEME
 from jobsight_server.ground.answers import Record
+from jobsight_server.ground.parameters import NAME, Parameter
 from jobsight_server.queries.job_detail import RunEfficiency, run_efficiencies
 from jobsight_server.web.kit.inputs import one_cluster, required_name
-from jobsight_server.web.kit.parameters import NAME, Parameter
-from jobsight_server.web.kit.routes import Route, context, not_found, require_role
+from jobsight_server.web.kit.routes import Route, context, not_found, reading, require_role
 
 _ROLES = ("scheduler",)
 
@@ -27,8 +27,7 @@ def efficiency() -> JobEfficiency:
 
     user = _asking_user()
     here, job_id = context(), required_name("name")
-    with here.read_engine.connect() as connection:
-        runs = run_efficiencies(connection, here.answers, job_id, user, here.settings.accounting)
+    runs = run_efficiencies(reading(), here.answers, job_id, user, here.settings.accounting)
     cluster = one_cluster(list(dict.fromkeys(run.cluster for run in runs)), "job")
     runs = [run for run in runs if run.cluster == cluster]
     if cluster is None or not runs:

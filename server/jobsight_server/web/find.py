@@ -5,17 +5,16 @@ from __future__ import annotations
 from flask import Blueprint, redirect, url_for
 from werkzeug.wrappers import Response as AnyResponse
 
+from jobsight_server.ground.parameters import NAME, Parameter
 from jobsight_server.queries.find import Found, FoundList
 from jobsight_server.queries.find import find as find_names
 from jobsight_server.web.kit.inputs import name_argument
 from jobsight_server.web.kit.pages import node_url, page, user_url
-from jobsight_server.web.kit.parameters import NAME, Parameter
-from jobsight_server.web.kit.routes import Route, context
+from jobsight_server.web.kit.routes import Route, reading
 
 
 def find() -> FoundList:
-    with context().read_engine.connect() as connection:
-        return find_names(connection, (name_argument("text") or "").strip(), name_argument("user"))
+    return find_names(reading(), (name_argument("text") or "").strip(), name_argument("user"))
 
 
 FIND = Route(

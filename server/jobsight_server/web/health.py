@@ -16,7 +16,7 @@ from jobsight_server.ground.answers import Record
 from jobsight_server.ground.outage import AWAY, outage
 from jobsight_server.queries.prometheus import exposition
 from jobsight_server.storage.schema_version import NEWEST, version_of
-from jobsight_server.web.kit.routes import AppContext, Route, context, record_reply
+from jobsight_server.web.kit.routes import AppContext, Route, context, reading, record_reply
 
 _WRITER_TIMEOUT_S = 2.0
 
@@ -49,18 +49,16 @@ def show_ready() -> Response:
 
 def show_metrics() -> Response:
     """Return all counters and gauges, in the Prometheus text format 0.0.4."""
-    with context().read_engine.connect() as connection:
-        return Response(exposition(connection, context().clock()), content_type=CONTENT_TYPE_PLAIN_0_0_4)
+    return Response(exposition(reading(), context().clock()), content_type=CONTENT_TYPE_PLAIN_0_0_4)
 
 
 def _database_problem(here: AppContext) -> str | None:
     settings = here.settings
     try:
-        with here.read_engine.connect() as connection:
-            if version_of(connection) != NEWEST:
-                return "the database schema version does not match this program"
-            if is_unread(connection, settings.accounting, settings.follow_interval_s, here.clock()):
-                return "an accounting log is not being read"
+        if version_of(reading()) != NEWEST:
+            return "the database schema version does not match this program"
+        if is_unread(reading(), settings.accounting, settings.follow_interval_s, here.clock()):
+            return "an accounting log is not being read"
     except SQLAlchemyError as error:
         return outage(error) or AWAY
     return None

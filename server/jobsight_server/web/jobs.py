@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from itertools import groupby
+from typing import Any
 
 from flask import Blueprint, Response, redirect, url_for
 from msgspec.structs import replace
@@ -11,11 +12,12 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.accounting.runs import STATES
 from jobsight_server.advice.words import scheduler_of
+from jobsight_server.ground.parameters import ITS_NAME, NAME, RANGES, Parameter
 from jobsight_server.queries.efficiency import RESOURCE_OF
 from jobsight_server.queries.exported_jobs import write_csv
 from jobsight_server.queries.job_detail import Job, RunDetail, job_detail
 from jobsight_server.queries.job_named import is_task, job_clusters
-from jobsight_server.queries.jobs import KILLED, OUTCOMES, SORTS, JobArray, JobFilters, JobList, Run, job_list
+from jobsight_server.queries.jobs import FOUND_BY, JOBS, JobArray, JobList, Run, job_list
 from jobsight_server.queries.my_jobs import MyJobs, my_jobs
 from jobsight_server.queries.timeline import POINTS
 from jobsight_server.web.kit.inputs import (
@@ -25,11 +27,10 @@ from jobsight_server.web.kit.inputs import (
     one_cluster,
     required_name,
 )
-from jobsight_server.web.kit.listing import Listing
+from jobsight_server.web.kit.listing import asked_of
 from jobsight_server.web.kit.pages import page
-from jobsight_server.web.kit.parameters import ITS_NAME, NAME, TIME, Parameter, choice_of
-from jobsight_server.web.kit.routes import Route, context, not_found, viewer
-from jobsight_server.web.kit.time_range import RANGES, SPAN, span_argument
+from jobsight_server.web.kit.routes import Route, context, not_found, reading, viewer
+from jobsight_server.web.kit.time_range import span_argument
 
 
 def asked_and_given(run: RunDetail, metric: str) -> tuple[float | None, float | None]:
@@ -43,28 +44,20 @@ def asked_and_given(run: RunDetail, metric: str) -> tuple[float | None, float | 
     return (given if asked is None else asked) or None, given or None
 
 
-_PERCENTAGES = ("used_below", "time_below")
-_PERCENTAGE: dict[str, object] = {"type": "number", "exclusiveMinimum": 0, "maximum": 100}
 _TIMES = frozenset({"start", "end", "created", "queued", "eligible", "recorded_at"})
 _OF_ALL = "readings of a node cover all jobs on it: only staff sees them"
 
 
 def jobs() -> JobList:
-    JOBS.refuse_unknown()  # on the page, too: a misspelt filter would show all jobs as matches
-    here, asked, given_filters = context(), LISTING.asked(), LISTING.filtered()
+    LIST.refuse_unknown()  # on the page, too: a misspelt filter would show all jobs as matches
+    here = context()
     since, until = span_argument(here.clock())
-    for name in _PERCENTAGES:
-        given_filters[name] = None if given_filters[name] is None else given_filters[name] / 100
-    profiled = given_filters["profiled"]
-    given_filters |= {"since": since, "until": until, "profiled": None if profiled is None else profiled == "yes"}
-    with here.read_engine.connect() as connection:
-        return job_list(connection, here.answers, here.clock(), asked, JobFilters(**given_filters))
+    return job_list(reading(), here.answers, here.clock(), asked_of(JOBS, since=since, until=until))
 
 
 def mine() -> MyJobs:
     here, user, listed, cluster = context(), required_name("user"), jobs(), cluster_argument()
-    with here.read_engine.connect() as connection:
-        return my_jobs(connection, here.answers, here.clock(), user, listed, here.settings.accounting, cluster)
+    return my_jobs(reading(), here.answers, here.clock(), user, listed, here.settings.accounting, cluster)
 
 
 def grouped(found: JobList) -> list[tuple[JobArray | None, list[Run]]]:
@@ -80,17 +73,26 @@ def grouped(found: JobList) -> list[tuple[JobArray | None, list[Run]]]:
     return [*rows, *((array, []) for key, array in arrays.items() if key not in shown)]
 
 
+def _shown(found: JobList) -> dict[str, Any]:
+    offered = {"states": STATES, "outcomes": FOUND_BY, "sorts": JOBS.sorts, "ranges": tuple(RANGES)}
+    return {"offered": offered, "grouped": grouped(found)}
+
+
 def job() -> Job:
     here, job_id, points = context(), required_name("name"), integer_argument("points", POINTS, POINTS)
-    with here.read_engine.connect() as connection:
-        cluster, found = one_cluster(job_clusters(connection, job_id), "job"), None
-        if cluster is not None:
-            scheduler = scheduler_of(connection, here.settings.accounting, cluster)
-            found = job_detail(connection, here.answers, cluster, job_id, here.clock(), points, scheduler)
+    cluster, found = one_cluster(job_clusters(reading(), job_id), "job"), None
+    if cluster is not None:
+        scheduler = scheduler_of(reading(), here.settings.accounting, cluster)
+        found = job_detail(reading(), here.answers, cluster, job_id, here.clock(), points, scheduler)
     if found is None:
         raise not_found("job", job_id, cluster)
     who = viewer()
     return without_others(found) if who is not None and who.role == "user" else found
+
+
+def _shown_of_job(found: Job) -> dict[str, Any]:
+    settled = all(run.state != "running" and run.profiled for run in found.runs)
+    return {"settled": settled, "asked_and_given": asked_and_given, "resources": RESOURCE_OF}
 
 
 def without_others(job: Job) -> Job:
@@ -102,46 +104,21 @@ def without_others(job: Job) -> Job:
     return replace(job, runs=runs)
 
 
-_OUTCOMES = (*OUTCOMES, KILLED)
-EXIT_STATUS: dict[str, object] = {"type": "integer", "minimum": -999_999_999, "maximum": 999_999_999}
-
-LISTING = Listing(
-    SORTS,
-    is_searched=False,
-    filters=(
-        Parameter("user", "only this user's", NAME),
-        Parameter("state", "only runs in this state", choice_of(STATES)),
-        Parameter(
-            "job_id",
-            "only runs of this job, or of this array's tasks; the domain of the scheduler's server may be left out",
-            NAME,
-        ),
-        Parameter("queue", "only of this queue or partition", NAME),
-        Parameter("account", "only of this account", NAME),
-        Parameter("application", "only jobs of this name, with or without the number of the run", NAME),
-        Parameter("exit_status", "only with this exit status", EXIT_STATUS),
-        Parameter("node", "only on this node, as the log writes it", NAME),
-        Parameter("longer_than_s", "only runs longer than this many seconds", TIME),
-        Parameter("used_below", "only runs that used less than this percentage of the requested memory", _PERCENTAGE),
-        Parameter("time_below", "only runs that took less than this percentage of the requested time", _PERCENTAGE),
-        Parameter("outcome", f"only with this state in words; {KILLED}: out of memory or time", choice_of(_OUTCOMES)),
-        Parameter("profiled", "no: runs whose use is not known yet", choice_of(("yes", "no"))),
-    ),
-    span=SPAN,
-)
-JOBS = Route(
+LIST = Route(
     "/api/v1/jobs",
     jobs,
     "Runs of jobs, last recorded first by default; with a span, those that ended in it",
-    LISTING.parameters,
+    listing=JOBS,
     own="user",
+    page="jobs",
+    shown=_shown,
 )
 MINE = Route(
     "/api/v1/user/jobs",
     mine,
     "One user on all clusters: what was killed this week and what to ask for instead, waste, waiting and running jobs, "
     "and the list of all",
-    LISTING.parameters,
+    listing=JOBS,
     own="user",
 )
 JOB = Route(
@@ -154,24 +131,19 @@ JOB = Route(
         Parameter("points", "points per time series", {"type": "integer", "minimum": 1, "maximum": POINTS}),
     ),
     own="job",
+    page="job",
+    shown=_shown_of_job,
 )
-ROUTES = (JOBS, MINE, JOB)
+ROUTES = (LIST, MINE, JOB)
 
 
 def add_pages(pages: Blueprint) -> None:
-    offered = {"states": STATES, "outcomes": _OUTCOMES, "sorts": SORTS, "ranges": tuple(RANGES)}
-
-    @pages.get("/jobs", endpoint="jobs")
-    def show() -> AnyResponse:
-        found = jobs()
-        return page("jobs.html", found, JOBS, listing=LISTING, offered=offered, grouped=grouped(found))
-
     @pages.get("/mine", endpoint="mine")
     def show_mine() -> AnyResponse:
         if given("user") is None:  # of staff, who may choose one
             return redirect(url_for("pages.users"), 303)
         found = mine()
-        return page("mine.html", found, MINE, listing=LISTING, offered=offered, grouped=grouped(found.jobs))
+        return page("mine.html", found, MINE, **_shown(found.jobs))
 
     @pages.get("/jobs.csv", endpoint="jobs_csv")
     def table() -> Response:
@@ -179,9 +151,3 @@ def add_pages(pages: Blueprint) -> None:
         names, text = Run.__struct_fields__, io.StringIO(newline="")
         write_csv(text, names, ([getattr(run, name) for name in names] for run in jobs().jobs), _TIMES)
         return Response(text.getvalue(), headers=headers, content_type="text/csv; charset=utf-8")
-
-    @pages.get("/job", endpoint="job")
-    def show_one() -> AnyResponse:
-        found = job()
-        settled = all(run.state != "running" and run.profiled for run in found.runs)
-        return page("job.html", found, JOB, settled=settled, asked_and_given=asked_and_given, resources=RESOURCE_OF)

@@ -9,12 +9,12 @@ from werkzeug.wrappers import Response
 from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.queries.monday import MUTED_DAYS_AT_MOST, Monday, monday, mute
 from jobsight_server.queries.node_states import FIGURES, Machines, NodeLoad
-from jobsight_server.queries.now import LISTED, SORTS, Now, now_page
+from jobsight_server.queries.now import JOBS, Now, now_page
 from jobsight_server.queries.rejected import Rejected, rejected_data
 from jobsight_server.web.kit.inputs import choice_argument, given
-from jobsight_server.web.kit.listing import Listing
+from jobsight_server.web.kit.listing import asked_of, wanted_of
 from jobsight_server.web.kit.pages import page
-from jobsight_server.web.kit.routes import Route, context, part
+from jobsight_server.web.kit.routes import Route, context, part, reading
 
 
 def now() -> Now:
@@ -22,25 +22,20 @@ def now() -> Now:
 
 
 def _now() -> tuple[Now, list[NodeLoad]]:
-    with context().read_engine.connect() as connection:
-        return now_page(connection, context().clock(), LISTING.asked())
+    return now_page(reading(), context().clock(), asked_of(JOBS))
 
-
-LISTING = Listing(SORTS, lowest_first=("left",), rows=LISTED, of_clusters=False, is_searched=False)
-"""The running jobs."""
 
 NOW = Route(
     "/api/v1/now",
     now,
     "Running jobs by bandwidth, memory or time left; runs by state; silent nodes; whether the server keeps up",
-    LISTING.parameters,
+    listing=JOBS,
     roles=(),
 )
 
 
 def rejected() -> Rejected:
-    with context().read_engine.connect() as connection:
-        return rejected_data(connection)
+    return rejected_data(reading())
 
 
 REJECTED = Route(
@@ -54,8 +49,7 @@ REJECTED = Route(
 def this_monday() -> Monday:
     here = context()
     adjusted = [limits.cluster for limits in here.settings.adjust]
-    with here.read_engine.connect() as connection:
-        return monday(connection, here.clock(), part(Machines), adjusted)
+    return monday(reading(), here.clock(), part(Machines), adjusted)
 
 
 MONDAY = Route(
@@ -88,6 +82,6 @@ def add_pages(pages: Blueprint) -> None:
     def show() -> Response:
         figure = choice_argument("map", FIGURES) or FIGURES[0]
         table = choice_argument("table", ("yes",))
-        wanted = {**LISTING.wanted(), "map": given("map"), "table": table}
+        wanted = {**wanted_of(JOBS), "map": given("map"), "table": table}
         found, loads = _now()
-        return page("now.html", found, NOW, listing=LISTING, others=wanted, loads=loads, figure=figure, wanted=wanted)
+        return page("now.html", found, NOW, others=wanted, loads=loads, figure=figure, wanted=wanted)

@@ -19,8 +19,10 @@ from jobsight_server.accounting.store import lock_cluster
 from jobsight_server.decision.evidence import ASKED_FOR
 from jobsight_server.ground.answers import Metric, Record
 from jobsight_server.ground.facts import found_facts
+from jobsight_server.ground.parameters import LATEST_TIME_S, Parameter
 from jobsight_server.queries.open_jobs import OpenJobs, open_jobs
 from jobsight_server.savings.changes import ForecastChanges, changes_since
+from jobsight_server.web.kit.converters import ID
 from jobsight_server.web.kit.inputs import (
     AskedName,
     JobProperties,
@@ -31,8 +33,7 @@ from jobsight_server.web.kit.inputs import (
     parsed_body,
     question_in_body,
 )
-from jobsight_server.web.kit.parameters import ID, LATEST_TIME_S, Parameter
-from jobsight_server.web.kit.routes import Route, context, record_reply
+from jobsight_server.web.kit.routes import Route, context, reading, record_reply
 
 JOBS_AT_MOST = 10_000
 
@@ -130,14 +131,11 @@ def ask() -> Response:
         raise BadRequest(f"ids has {len(asked.ids)} entries; at most {JOBS_AT_MOST} in one request")
     names = [name_text(job_id, f"ids[{number}]") for number, job_id in enumerate(asked.ids)]
     here, metrics = context(), tuple(dict.fromkeys(asked.metrics))
-    with here.read_engine.connect() as connection:
-        return record_reply(open_jobs(connection, here.answers, cluster, names, metrics, here.clock()))
+    return record_reply(open_jobs(reading(), here.answers, cluster, names, metrics, here.clock()))
 
 
 def changes() -> ForecastChanges:
-    here = context()
-    with here.read_engine.connect() as connection:
-        return changes_since(connection, int(number_argument("since", ID) or 0), here.clock())
+    return changes_since(reading(), int(number_argument("since", ID) or 0), context().clock())
 
 
 ROUTES = (

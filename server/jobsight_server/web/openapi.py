@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 from flask import Response, current_app
 
+from jobsight_server.ground.parameters import NAME
 from jobsight_server.web.health import Ready
-from jobsight_server.web.kit.parameters import ID, NAME
+from jobsight_server.web.kit.converters import ID
 from jobsight_server.web.kit.routes import Error, Route, json_text
 
 API_VERSION = "1"
@@ -131,7 +132,7 @@ def _parameters(route: Route) -> list[dict[str, Any]]:
             "description": parameter.description,
             "schema": parameter.schema,
         }
-        for parameter in route.parameters
+        for parameter in route.takes
     ]
     in_path = [
         {"name": name, "in": "path", "required": True, "description": text, "schema": schema}

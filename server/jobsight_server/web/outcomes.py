@@ -19,6 +19,7 @@ from jobsight_server.forecasts.rounds import report
 from jobsight_server.ground.amounts import MEMORY_PATTERN, memory_bytes, time_s
 from jobsight_server.ground.answers import Metric, Record
 from jobsight_server.ground.errors import UserError
+from jobsight_server.ground.parameters import NAME
 from jobsight_server.storage.engine import LARGEST_ID
 from jobsight_server.web.kit.inputs import (
     MEMORY_AT_MOST_BYTES,
@@ -32,7 +33,6 @@ from jobsight_server.web.kit.inputs import (
     parsed_body,
     request_of,
 )
-from jobsight_server.web.kit.parameters import NAME
 from jobsight_server.web.kit.routes import Route, context, record_reply
 
 Bytes = (

@@ -13,6 +13,7 @@ from jobsight_server.advice.recommendation import predictions
 from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.forecasts.prediction import Predictions
 from jobsight_server.ground.answers import Metric
+from jobsight_server.ground.parameters import NAME, Parameter, choice_of
 from jobsight_server.web.kit.inputs import (
     GPUS_AT_MOST,
     PARAMETERS,
@@ -26,8 +27,7 @@ from jobsight_server.web.kit.inputs import (
     request_in_query,
     request_of,
 )
-from jobsight_server.web.kit.parameters import NAME, Parameter, choice_of
-from jobsight_server.web.kit.routes import Route, context
+from jobsight_server.web.kit.routes import Route, context, reading
 
 QUESTIONS_AT_MOST = 10_000
 _GPUS: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": GPUS_AT_MOST}
@@ -70,9 +70,7 @@ def ask_many() -> Predictions:
 
 
 def _answered(requests: list[ForecastRequest]) -> Predictions:
-    here = context()
-    with here.read_engine.connect() as connection:
-        return Predictions(predictions(connection, here.answers, requests))
+    return Predictions(predictions(reading(), context().answers, requests))
 
 
 ROUTES = (

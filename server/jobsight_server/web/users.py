@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from flask import Blueprint
-from sqlalchemy import Connection
 from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Response
 
@@ -14,12 +14,12 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_server.advice.words import scheduler_of, similar_use
 from jobsight_server.ground.amounts import DAY_S
-from jobsight_server.queries.applications import LISTED, ApplicationList, applications
-from jobsight_server.queries.applications import SORTS as APPLICATION_SORTS
+from jobsight_server.ground.parameters import ITS_NAME, OF_DAYS, Parameter, choice_of, range_parameters
+from jobsight_server.queries.applications import APPLICATIONS, ITS_CLUSTER, RANGE, ApplicationList, applications
 from jobsight_server.queries.efficiency import RESOURCE_OF
 from jobsight_server.queries.users import (
     HISTORY_LISTED,
-    SORTS,
+    USERS,
     UserHistory,
     UserList,
     UserProfile,
@@ -39,14 +39,12 @@ from jobsight_server.web.kit.inputs import (
     request_in_query,
     required_name,
 )
-from jobsight_server.web.kit.listing import Listing
+from jobsight_server.web.kit.listing import asked_of
 from jobsight_server.web.kit.pages import json_url, page
-from jobsight_server.web.kit.parameters import ITS_NAME, NAME, Parameter, choice_of
-from jobsight_server.web.kit.routes import Route, context, not_found
-from jobsight_server.web.kit.time_range import OF_DAYS, TimeRange, range_argument, range_parameters
+from jobsight_server.web.kit.routes import Route, context, not_found, reading
+from jobsight_server.web.kit.time_range import TimeRange, range_argument
 
 _HISTORY_AT_MOST = 5000
-_RANGE = "90d"
 _YES_NO = ("0", "1")
 
 DESCRIPTION = tuple(parameter for parameter in PARAMETERS if parameter.name != "per")
@@ -54,8 +52,7 @@ DESCRIPTION = tuple(parameter for parameter in PARAMETERS if parameter.name != "
 
 
 def users() -> UserList:
-    with context().read_engine.connect() as connection:
-        return user_list(connection, context().answers, USERS_LISTING.asked())
+    return user_list(reading(), context().answers, asked_of(USERS))
 
 
 def user() -> UserProfile:
@@ -64,11 +61,10 @@ def user() -> UserProfile:
 
 def _user(described: Question | None) -> UserProfile:
     name, here = required_name("name"), context()
-    with here.read_engine.connect() as connection:
-        cluster, found = one_cluster(user_clusters(connection, name), "user"), None
-        if cluster is not None:
-            scheduler = scheduler_of(connection, here.settings.accounting, cluster)
-            found = user_profile(connection, here.answers, cluster, name, described, scheduler)
+    cluster, found = one_cluster(user_clusters(reading(), name), "user"), None
+    if cluster is not None:
+        scheduler = scheduler_of(reading(), here.settings.accounting, cluster)
+        found = user_profile(reading(), here.answers, cluster, name, described, scheduler)
     if found is None:
         raise not_found("user", name, cluster)
     return found
@@ -76,35 +72,33 @@ def _user(described: Question | None) -> UserProfile:
 
 def user_applications() -> ApplicationList:
     name, here = required_name("name"), context()
-    with here.read_engine.connect() as connection:
-        cluster = _known_cluster(connection, name)
-        scheduler, span = scheduler_of(connection, here.settings.accounting, cluster), _span(connection, cluster, name)
-        days = Days(span.first_day, span.last_day)
-        return applications(connection, here.answers, cluster, name, days, APPLICATIONS_LISTING.asked(), scheduler)
+    cluster = _known_cluster(name)
+    scheduler, span = scheduler_of(reading(), here.settings.accounting, cluster), _span(cluster, name)
+    days = Days(span.first_day, span.last_day)
+    return applications(reading(), here.answers, cluster, name, days, asked_of(APPLICATIONS), scheduler)
 
 
 def user_jobs() -> UserHistory:
     name, limit = required_name("name"), integer_argument("limit", HISTORY_LISTED, _HISTORY_AT_MOST)
     five = choice_argument("five", _YES_NO) == "1"
-    with context().read_engine.connect() as connection:
-        cluster = _known_cluster(connection, name)
-        span = _span(connection, cluster, name)
-        begin, end = span.first_day * DAY_S, (span.last_day + 1) * DAY_S
-        return user_history(connection, context().answers, cluster, name, limit, begin, end, with_five=five)
+    cluster = _known_cluster(name)
+    span = _span(cluster, name)
+    begin, end = span.first_day * DAY_S, (span.last_day + 1) * DAY_S
+    return user_history(reading(), context().answers, cluster, name, limit, begin, end, with_five=five)
 
 
-def _known_cluster(connection: Connection, name: str) -> str:
-    clusters = user_clusters(connection, name)
+def _known_cluster(name: str) -> str:
+    clusters = user_clusters(reading(), name)
     cluster = one_cluster(clusters, "user")
     if cluster is None or cluster not in clusters:
         raise not_found("user", name, cluster)
     return cluster
 
 
-def _span(connection: Connection, cluster: str, name: str) -> TimeRange:
+def _span(cluster: str, name: str) -> TimeRange:
     """Return the requested days; without an end, until the user's last job: idle users have a page, too."""
-    last = last_end(connection, cluster, name)
-    return range_argument(context().clock() if last is None else last, _RANGE, OF_DAYS)
+    last = last_end(reading(), cluster, name)
+    return range_argument(context().clock() if last is None else last, RANGE, OF_DAYS)
 
 
 def _described() -> Question | None:
@@ -114,33 +108,32 @@ def _described() -> Question | None:
     return request_in_query(None, required_name("name"), None).question
 
 
-USERS_LISTING = Listing(SORTS, lowest_first=("user", "cluster"))
-USERS = Route(
-    "/api/v1/users", users, "Users who ran a job, each with the current prediction per metric", USERS_LISTING.parameters
+def _metrics(found: UserList) -> dict[str, Any]:
+    shown = [name for name in METRICS if not METRICS[name].of_gpus or any(row.metrics[name] for row in found.users)]
+    return {"metrics": shown}
+
+
+LIST = Route(
+    "/api/v1/users",
+    users,
+    "Users who ran a job, each with the current prediction per metric",
+    listing=USERS,
+    page="users",
+    shown=_metrics,
 )
-_ONE_OF_SEVERAL = Parameter("cluster", "needed if several clusters know the user", NAME)
 USER = Route(
     "/api/v1/user",
     user,
     "One user: runs by state, the current prediction per metric, and the recommended request of the next job, "
     "submitted like the last one, or as the other parameters say",
-    (ITS_NAME, _ONE_OF_SEVERAL, *DESCRIPTION),
+    (ITS_NAME, ITS_CLUSTER, *DESCRIPTION),
     own="name",
 )
-APPLICATIONS_LISTING = Listing(
-    APPLICATION_SORTS,
-    lowest_first=("name",),
-    rows=LISTED,
-    of_clusters=False,
-    is_searched=False,
-    filters=(ITS_NAME, _ONE_OF_SEVERAL),
-    span=range_parameters(_RANGE, OF_DAYS),
-)
-APPLICATIONS = Route(
+OF_USER = Route(
     "/api/v1/user/applications",
     user_applications,
     "The applications of one user: requests and use of their jobs, and the recommended request of the next one",
-    APPLICATIONS_LISTING.parameters,
+    listing=APPLICATIONS,
     own="name",
 )
 HISTORY = Route(
@@ -149,8 +142,8 @@ HISTORY = Route(
     "Use of one user's last jobs, and the forecasts and reservations at their submission",
     (
         ITS_NAME,
-        _ONE_OF_SEVERAL,
-        *range_parameters(_RANGE, OF_DAYS),
+        ITS_CLUSTER,
+        *range_parameters(RANGE, OF_DAYS),
         Parameter(
             "limit",
             f"jobs at most, the last ones (default {HISTORY_LISTED})",
@@ -160,18 +153,10 @@ HISTORY = Route(
     ),
     own="name",
 )
-ROUTES = (USERS, USER, APPLICATIONS, HISTORY)
+ROUTES = (LIST, USER, OF_USER, HISTORY)
 
 
 def add_pages(pages: Blueprint) -> None:
-    @pages.get("/users", endpoint="users")
-    def show() -> Response:
-        found = users()
-        metrics = [
-            name for name in METRICS if not METRICS[name].of_gpus or any(row.metrics[name] for row in found.users)
-        ]
-        return page("users.html", found, USERS, listing=USERS_LISTING, metrics=metrics)
-
     @pages.get("/user", endpoint="user")
     def show_one() -> Response:
         refused, described, route = None, None, USER
@@ -181,8 +166,6 @@ def add_pages(pages: Blueprint) -> None:
             refused = error.description
             route = replace(route, parameters=tuple(each for each in route.parameters if each not in DESCRIPTION))
         found = _user(described)
-        with context().read_engine.connect() as connection:
-            span = _span(connection, found.cluster, found.user)
         five = FIVE if choice_argument("five", _YES_NO) == "1" else ()
         kept: dict[str, str | None] = {"cluster": found.cluster, "name": found.user}
         kept |= {name: given(name) for name in ("range", "since", "until", "five")}
@@ -192,15 +175,15 @@ def add_pages(pages: Blueprint) -> None:
             found,
             route,
             status=200 if refused is None else 400,
-            others=(*wanted, *(parameter.name for parameter in APPLICATIONS.parameters)),
+            others=(*wanted, *(parameter.name for parameter in OF_USER.takes)),
             refused=refused,
             similar_use=similar_use,
             applications=user_applications(),
             history_url=json_url(HISTORY),
-            applications_url=json_url(APPLICATIONS),
+            applications_url=json_url(OF_USER),
             five=five,
             lines=("used", "forecast", "reserved", *five),
-            span=span,
+            span=_span(found.cluster, found.user),
             ranges=OF_DAYS,
             resources=RESOURCE_OF,
             listed=HISTORY_LISTED,

@@ -10,10 +10,9 @@ import pytest
 from sqlalchemy import Engine
 from tests.make import not_none
 
-from jobsight_server.ground.answers import Asked
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import Submission
-from jobsight_server.queries.nodes import node_detail, node_list
+from jobsight_server.queries.nodes import NODES, node_detail, node_list
 
 MakeBatch = Callable[..., Any]
 Sent = tuple[str, float]
@@ -52,10 +51,10 @@ def test_boots_that_alternate_are_reported(
         "two hosts send as node n001 of cluster alpha"  # once an hour
     ]
     with engine.connect() as connection:
-        (found,) = node_list(connection, now).two_hosts
+        (found,) = node_list(connection, now, NODES.asked()).two_hosts
         assert (found.cluster, found.name, now - found.seen_at <= 1.0) == ("alpha", "n001", True)
-        assert node_list(connection, now, Asked("name", cluster="beta")).two_hosts == []
-        assert node_list(connection, now + 3600.0).two_hosts == []
+        assert node_list(connection, now, NODES.asked(cluster="beta")).two_hosts == []
+        assert node_list(connection, now + 3600.0, NODES.asked()).two_hosts == []
         node = node_detail(connection, "alpha", "n001", now - 3600.0, now, now + 3600.0)
     assert not_none(node).two_hosts_at == found.seen_at
 
@@ -78,7 +77,7 @@ def test_reboots_of_one_host_are_not(
         now = deliver(engine, make_batch, sent, together=together)
     assert caplog.records == []
     with engine.connect() as connection:
-        (node,) = node_list(connection, now).nodes
-        assert node_list(connection, now).two_hosts == []
+        (node,) = node_list(connection, now, NODES.asked()).nodes
+        assert node_list(connection, now, NODES.asked()).two_hosts == []
     assert node.two_hosts_at is None
     assert node.boots >= 1

@@ -16,10 +16,10 @@ from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.profiler.site_monitoring import SiteMonitoring
-from jobsight_server.queries.applications import applications
+from jobsight_server.queries.applications import APPLICATIONS, applications
 from jobsight_server.queries.job_detail import job_detail, run_efficiencies
 from jobsight_server.savings.savings import Asking, Days
-from jobsight_server.savings.waste import WasteRequest, waste
+from jobsight_server.savings.waste import WASTE, waste
 from jobsight_server.settings.measurements import MeasurementSource
 from jobsight_server.web.efficiency_text import efficiency_text
 
@@ -224,8 +224,8 @@ def test_gpus_that_are_held_idle_are_shown_with_the_job_its_user_and_waste(sqlit
     with sqlite_site.engine.connect() as connection:
         job = not_none(job_detail(connection, reader, "alpha", "8", END))
         seff = efficiency_text(run_efficiencies(connection, reader, "8"))
-        wasted = waste(connection, Asking(connection, reader), WasteRequest(*days))
-        user = applications(connection, reader, "alpha", wasted.rows[0].name, days)
+        wasted = waste(connection, Asking(connection, reader), WASTE.asked(), days)
+        user = applications(connection, reader, "alpha", wasted.rows[0].name, days, APPLICATIONS.asked())
     assert (job.runs[0].gpus, job.runs[0].gpus_busy) == (4, pytest.approx(found.mean / 4))
     assert [gpu.memory_bytes for gpu in job.runs[0].gpu_use] == [0.0, 1e9, 2e9, 3e9]
     assert "GPUs: held 4, busy 0.03 on average." in seff

@@ -14,7 +14,7 @@ from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.learning.finished import profile_finished
 from jobsight_server.profiler.so_far import watch_running
 from jobsight_server.queries.job_detail import job_detail
-from jobsight_server.queries.jobs import job_list
+from jobsight_server.queries.jobs import JOBS, job_list
 from jobsight_server.storage.schema import jobs, nodes, running_use
 
 MIB = 2**20
@@ -42,7 +42,7 @@ def detail(site: Any, job_id: str, now: float) -> dict[str, Any]:
 
 def listed(site: Any, now: float) -> dict[str, list[str]]:
     with site.engine.connect() as connection:
-        found = job_list(connection, AnswerReader(ForecastConfig()), now)
+        found = job_list(connection, AnswerReader(ForecastConfig()), now, JOBS.asked())
     return {job.job_id: job.over_bound for job in found.jobs}
 
 

@@ -15,34 +15,67 @@ from sqlalchemy import select, update
 from tests import make
 from tests.server.web.conftest import HOSTILE, NOW, Served
 
+from jobsight_server.ground.listing import ListPage
 from jobsight_server.savings.totals import count_marked, mark_all
+from jobsight_server.serve.app import ROUTES
 from jobsight_server.storage.job_counts import count_all
 from jobsight_server.storage.schema import jobs as jobs_table
-from jobsight_server.web import jobs, network, nodes, now, trust, users, waste
-from jobsight_server.web.kit.listing import Listing
 
-LISTS: dict[str, tuple[Listing, str, str]] = {
-    "jobs": (jobs.LISTING, "/jobs", "jobs"),
-    "users": (users.USERS_LISTING, "/users", "users"),
-    "nodes": (nodes.LISTING, "/nodes", "nodes"),
-    "waste": (waste.LISTING, "/waste", "rows"),
-    "trust": (trust.LISTING, "/trust", "rows"),
-    "now": (now.LISTING, "/now", "jobs"),
-    "applications": (network.LISTING, "/network", "applications"),
-    "user/applications": (users.APPLICATIONS_LISTING, "/user", "applications"),
+LISTS: dict[str, tuple[str, str]] = {
+    "jobs": ("/jobs", "jobs"),
+    "user/jobs": ("/mine", "jobs"),
+    "users": ("/users", "users"),
+    "nodes": ("/nodes", "nodes"),
+    "waste": ("/waste", "rows"),
+    "trust": ("/trust", "rows"),
+    "now": ("/now", "jobs"),
+    "network": ("/network", "applications"),
+    "applications": ("/network", "applications"),
+    "user/applications": ("/user", "applications"),
+    "matches": ("/matches", "matches"),
+    "resources": ("/resources", "resources"),
+    "plan": ("/plan", "jobs"),
 }
-"""By the path in the API: what it can be asked, its page, and the field of its rows."""
+"""By the path in the API: its page, and the field of its rows."""
 
-OF_USER = {"user/applications": {"cluster": "beta", "name": "ada"}}
+LISTINGS = {route.path.removeprefix("/api/v1/"): route.listing for route in ROUTES if route.listing is not None}
+OF_USER = {
+    "user/applications": {"cluster": "beta", "name": "ada"},
+    "user/jobs": {"user": "ada"},
+    "plan": {"cluster": "beta"},
+}
 SPAN = {"since": "2023-10-01", "until": "2023-11-30"}
 each_list = pytest.mark.parametrize("path", LISTS)
 
 
 def ask(client: FlaskClient, path: str, status: int = 200, **query: str) -> Any:
-    span = SPAN if any(each.name == "since" for each in LISTS[path][0].span) else {}
+    span = SPAN if LISTINGS[path].span else {}
     answer = client.get(f"/api/v1/{path}", query_string={**OF_USER.get(path, {}), **span, **query})
     assert answer.status_code == status, (query, answer.text)
-    return answer.get_json()
+    found = answer.get_json()
+    return found["jobs"] if path == "user/jobs" and status == 200 else found
+
+
+@pytest.fixture
+def served(served: Served, serve: Any) -> Served:
+    """The site of all pages, with nodes to plan with, and some rows in the lists of the placing systems."""
+    nodes = {"nodes": ("beta=64",), "strategy": "conservative"}
+    served.app = served.app_with(serve(sections={"offers": nodes}))
+    for number in range(-3, 0):
+        arrive_at_systems(served.client("admin"), number)
+    return served
+
+
+def arrive_at_systems(client: FlaskClient, number: int) -> None:
+    """A resource, a job to match and one with a time slot, between the earlier ones and beyond them."""
+    compute = {"type": "compute", "attributes": {}, "capacities": {"slots": 4}}
+    make.answered(client.put(f"/api/v1/resources/r{number % 3}.{number}", json=compute))
+    needs = {"name": "d", "type": "compute", "amounts": {"slots": 1}}
+    job = {"name": f"job{number}", "user": f"user{number}", "dependencies": [needs]}
+    make.answered(client.post("/api/v1/matches/queue", json={"jobs": [job]}))
+    place = {"cluster": "beta", "user": "ada", "nodes": 1, "walltime_s": 60, "deadline": NOW + 36_000}
+    offer = make.answered(client.post("/api/v1/offers", json={**place, "release": NOW + 600 * (number % 5)}))
+    assert offer["accepted"], offer
 
 
 @pytest.fixture
@@ -51,12 +84,21 @@ def person(served: Served) -> FlaskClient:
 
 
 def rows(client: FlaskClient, path: str, **query: str) -> list[str]:
-    return [repr(row) for row in ask(client, path, **query)[LISTS[path][2]]]
+    return [repr(row) for row in ask(client, path, **query)[LISTS[path][1]]]
+
+
+def test_every_list_of_the_api_is_tested_here_and_has_pages_and_cursors() -> None:
+    paged = {route.path for route in ROUTES if {"page", "limit", "cursor"} & {each.name for each in route.takes}}
+    paged -= {"/api/v1/user/history", "/api/v1/resources/rank"}  # the last jobs and the best machines, no list to walk
+    assert paged == {f"/api/v1/{path}" for path in LISTINGS} == {f"/api/v1/{path}" for path in LISTS}
+    answers = {route.path: route.answer_type for route in ROUTES}
+    assert {path for path, of in answers.items() if isinstance(of, type) and issubclass(of, ListPage)} <= paged
+    assert all({"page", "limit", "cursor"} <= {each.name for each in of.parameters} for of in LISTINGS.values())
 
 
 @each_list
 def test_every_order_has_the_same_rows_and_the_declared_one_is_the_default(served: Served, path: str) -> None:
-    listing, client = LISTS[path][0], served.client("admin")
+    listing, client = LISTINGS[path], served.client("admin")
     first = rows(client, path)
     for sort in listing.sorts:
         default = rows(client, path, sort=sort)
@@ -68,10 +110,10 @@ def test_every_order_has_the_same_rows_and_the_declared_one_is_the_default(serve
 
 @each_list
 def test_what_a_list_does_not_have_is_refused_with_the_value(served: Served, path: str) -> None:
-    listing, client = LISTS[path][0], served.client("admin")
+    listing, client = LISTINGS[path], served.client("admin")
     refused = [
         (part, value)
-        for part, at_most in (("page", 10**6), ("limit", 1000))
+        for part, at_most in (("page", 10**6), ("limit", listing.rows_at_most))
         for value in ("0", "-1", "1.5", "", "٣", str(at_most + 1), "1" + "0" * 30)
     ]
     refused += [
@@ -94,12 +136,13 @@ def test_what_a_list_does_not_have_is_refused_with_the_value(served: Served, pat
 def test_pages_by_number_have_each_row_once_and_one_beyond_the_end_is_empty(
     served: Served, person: FlaskClient, path: str
 ) -> None:
-    listing, page, field = LISTS[path]
-    client = served.client("admin")
+    listing, (page, field), client = LISTINGS[path], LISTS[path], served.client("admin")
     for sort in listing.sorts:
         all_of_them = ask(client, path, sort=sort, limit="1000")
         paged = [ask(client, path, sort=sort, limit="2", page=str(n + 1)) for n in range(all_of_them["total"] // 2 + 1)]
         assert [row for found in paged for row in found[field]] == all_of_them[field]
+        assert {found["total"] for found in paged} == {len(all_of_them[field])}
+        assert [len(found[field]) for found in paged[:-1]] == [2] * (len(paged) - 1)
         assert {found["pages"] for found in paged} == {max(1, -(-len(all_of_them[field]) // 2))}
     assert ask(client, path, page="99")[field] == []
     answer = person.get(page, query_string={**OF_USER.get(path, {}), **(SPAN if listing.span else {}), "page": "99"})
@@ -107,9 +150,9 @@ def test_pages_by_number_have_each_row_once_and_one_beyond_the_end_is_empty(
     assert "Last page" in answer.text
 
 
-@pytest.mark.parametrize("path", [path for path, (listing, _, _) in LISTS.items() if listing.is_searched])
+@pytest.mark.parametrize("path", [path for path, of in LISTINGS.items() if of.is_searched])
 def test_a_search_takes_every_character_as_itself(served: Served, person: FlaskClient, path: str) -> None:
-    page, field = LISTS[path][1:]
+    page, field = LISTS[path]
     for text in ("%", "_", "\\", "'", "A"):
         found = ask(served.client("admin"), path, search=text)[field]
         assert all(text.lower() in (row.get("user") or row.get("name")).lower() for row in found), text
@@ -118,7 +161,7 @@ def test_a_search_takes_every_character_as_itself(served: Served, person: FlaskC
 
 @each_list
 def test_links_of_a_page_keep_what_it_shows(person: FlaskClient, path: str) -> None:
-    listing, page = LISTS[path][:2]
+    listing, page = LISTINGS[path], LISTS[path][0]
     kept = OF_USER.get(path, {"cluster": "alpha"} if listing.of_clusters else {})
     kept |= {"search": "a"} if listing.is_searched else {}
     text = person.get(page, query_string={**kept, **(SPAN if listing.span else {})}).text
@@ -134,6 +177,11 @@ def test_links_of_a_page_keep_what_it_shows(person: FlaskClient, path: str) -> N
 
 STEADY = {
     "jobs": {"recorded", "end"},
+    "user/jobs": {"recorded", "end"},
+    "network": {"application"},
+    "matches": {"submitted"},
+    "resources": {"name"},
+    "plan": {"start"},
     "users": {"user", "cluster"},
     "nodes": {"name", "cluster"},
     "waste": {"name"},
@@ -169,7 +217,7 @@ def arrive(served: Served, number: int) -> None:
     count_marked(served.engine)
 
 
-KEY = ("cluster", "name", "user", "job_id", "start", "metric", "application")
+KEY = ("id", "cluster", "name", "user", "job_id", "start", "metric", "application")
 
 
 def key(row: Any) -> tuple[Any, ...]:
@@ -178,8 +226,7 @@ def key(row: Any) -> tuple[Any, ...]:
 
 @each_list
 def test_a_walk_by_cursor_misses_and_doubles_nothing_while_jobs_arrive(served: Served, path: str) -> None:
-    listing, _, field = LISTS[path]
-    client, number = served.client("admin"), 3
+    listing, field, client, number = LISTINGS[path], LISTS[path][1], served.client("admin"), 3
     for some in range(number):
         arrive(served, some)
     for sort in listing.sorts:
@@ -191,7 +238,10 @@ def test_a_walk_by_cursor_misses_and_doubles_nothing_while_jobs_arrive(served: S
             walked = found[field]
             while found["next"] is not None:
                 number += 1
-                arrive(served, number)
+                if path in ("matches", "resources", "plan"):
+                    arrive_at_systems(client, number)
+                else:
+                    arrive(served, number)
                 found = ask(client, path, cursor=found["next"], limit="8")
                 walked += found[field]
             if sort in STEADY[path]:

@@ -6,7 +6,8 @@ import pytest
 from flask import Flask
 from werkzeug.exceptions import BadRequest
 
-from jobsight_server.web.kit.time_range import OF_DAYS, RANGES, TimeRange, range_argument
+from jobsight_server.ground.parameters import OF_DAYS, RANGES
+from jobsight_server.web.kit.time_range import TimeRange, range_argument
 
 NOW = 1_700_000_000.0  # 2023-11-14 22:13:20
 DAY_S = 86400.0

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
 from sqlalchemy import Connection, Row, func, select
 
-from jobsight_server.ground.answers import PAGE_SIZE, Page, Record, pages_of
+from jobsight_server.ground.answers import Record
+from jobsight_server.ground.listing import Asked, Listing, ListPage
+from jobsight_server.ground.parameters import NAME, Parameter, choice_of
+from jobsight_server.storage.listed_rows import page_of_rows
 from jobsight_server.systems.matching.catalogue import MOST_POLICIES, Catalogue, HeldPart, ResourcePolicy
 from jobsight_server.systems.matching.resource_state import ResourceError
 from jobsight_server.systems.matching.store_matches import NO_MATCH
@@ -43,7 +47,19 @@ class MatchEntry(Record):
     resources: dict[str, list[str]]
 
 
-class MatchList(Page):
+MATCHES = Listing(
+    ("submitted",),
+    steady=("submitted",),
+    of_clusters=False,
+    is_searched=False,
+    filters=(
+        Parameter("state", "only matches in this state", choice_of(STATES)),
+        Parameter("user", "only this user's jobs", NAME),
+    ),
+)
+
+
+class MatchList(ListPage):
     """Matches, newest first, with the numbers of queued and of held ones."""
 
     now: float
@@ -59,23 +75,20 @@ class MatchDetail(Record):
     document: dict[str, Any]
 
 
-def match_list(
-    connection: Connection, now: float, state: str | None = None, user: str | None = None, page: int = 1
-) -> MatchList:
-    """Read one page of all matches, or of those in ``state`` or of ``user``."""
-    is_over = (matches.c.state == "held") & (matches.c.until <= now)
+def match_list(connection: Connection, now: float, asked: Asked) -> MatchList:
+    """Read one page of the matches."""
+    state, user, is_over = asked.of["state"], asked.of["user"], (matches.c.state == "held") & (matches.c.until <= now)
     where: list[Any] = [] if user is None else [matches.c.user == user]
     if state == "expired":
         where.append((matches.c.state == "expired") | is_over)
     elif state is not None:
         where += [matches.c.state == state, ~is_over] if state == "held" else [matches.c.state == state]
     total = connection.scalar(select(func.count()).select_from(matches).where(*where)) or 0
-    query = select(matches).where(*where).order_by(matches.c.id.desc()).limit(PAGE_SIZE).offset((page - 1) * PAGE_SIZE)
-    rows = connection.execute(query).all()
+    query, order = select(matches).where(*where), [(matches.c.id, asked.descending)]
+    position, rows = page_of_rows(connection, query, order, asked, total)
     queued = connection.scalar(select(func.count()).select_from(matches).where(matches.c.state == "queued")) or 0
     held = connection.scalar(select(func.count()).select_from(matches).where(matches.c.state == "held", ~is_over)) or 0
-    entries = _entries(connection, rows, now)
-    return MatchList(page, pages_of(total), total, now, entries, queued, held)
+    return MatchList(*position, now, _entries(connection, rows, now), queued, held)
 
 
 def match_detail(connection: Connection, number: int, now: float) -> MatchDetail:
@@ -101,6 +114,21 @@ def _entry(row: Row[Any], resources: dict[str, list[str]], now: float) -> MatchE
     return MatchEntry.of_row(row, job=row.name, job_class=row._mapping["class"], resources=resources, **over)
 
 
+SIZE_AT_MOST = 20_000
+RESOURCES = Listing(
+    ("name",),
+    lowest_first=("name",),
+    steady=("name",),
+    rows_at_most=SIZE_AT_MOST,
+    of_clusters=False,
+    is_searched=False,
+    filters=(
+        Parameter("type", "only resources of this type", NAME),
+        Parameter(
+            "size", "the same as `limit`, its earlier name", {"type": "integer", "minimum": 1, "maximum": SIZE_AT_MOST}
+        ),
+    ),
+)
 HOLDS_LISTED = 100
 
 
@@ -136,7 +164,7 @@ class ResourceDetail(Record):
     holds: list[HeldPart]
 
 
-class ResourceList(Page):
+class ResourceList(ListPage):
     """One page of resources in the order of their names, and the version of their state."""
 
     version: int
@@ -164,15 +192,12 @@ class ChosenObjectives(Record):
     shipped: list[str]
 
 
-def resource_list(
-    catalogue: Catalogue, now: float, kind: str | None = None, page: int = 1, size: int = PAGE_SIZE
-) -> ResourceList:
+def resource_list(catalogue: Catalogue, now: float, asked: Asked) -> ResourceList:
     """Return one page of the resources of one type, or of all."""
-    names = sorted(
-        name for name, number in catalogue.id_of.items() if kind is None or catalogue.resources[number].type == kind
-    )
-    shown = [resource_detail(catalogue, name, now) for name in names[(page - 1) * size : page * size]]
-    return ResourceList(page, pages_of(len(names), size), len(names), catalogue.version, now, shown)
+    kind, asked = asked.of["type"], replace(asked, limit=asked.of["size"] or asked.limit)
+    names = (name for name, number in catalogue.id_of.items() if kind in (None, catalogue.resources[number].type))
+    position, shown = asked.page_of(names, lambda name: name, lambda _: ())
+    return ResourceList(*position, catalogue.version, now, [resource_detail(catalogue, name, now) for name in shown])
 
 
 def resource_detail(catalogue: Catalogue, name: str, now: float) -> ResourceDetail:

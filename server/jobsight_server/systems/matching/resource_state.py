@@ -12,7 +12,7 @@ from msgspec import Meta
 from jobsight_scheduler.matching.problem import AttributeValue
 from jobsight_scheduler.matching.records import InvalidProblemError
 from jobsight_server.ground.errors import RefusedError
-from jobsight_server.web.kit.parameters import LATEST_TIME_S
+from jobsight_server.ground.parameters import LATEST_TIME_S
 
 MOST_FIELDS = 100
 LONGEST_NAME = 200

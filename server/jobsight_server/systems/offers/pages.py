@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-from flask import Blueprint
 from sqlalchemy import Connection, exists, select
-from werkzeug.wrappers import Response
 
 from jobsight_server.systems.offers import routes
-from jobsight_server.systems.offers.queries import StoredPlan, plan_of, planned_clusters
+from jobsight_server.systems.offers.queries import PLAN, StoredPlan, plan_of, planned_clusters
 from jobsight_server.systems.offers.settings import OffersSettings
 from jobsight_server.systems.offers.standing_plan import PlaceSeller
 from jobsight_server.systems.offers.tables import offers
 from jobsight_server.web.kit.inputs import cluster_argument
-from jobsight_server.web.kit.pages import Menu, page
-from jobsight_server.web.kit.parameters import NAME, Parameter
-from jobsight_server.web.kit.routes import AppContext, Route, context, part
+from jobsight_server.web.kit.listing import asked_of
+from jobsight_server.web.kit.pages import Menu
+from jobsight_server.web.kit.routes import AppContext, Route, context, part, reading
 
 
 def plan() -> StoredPlan:
-    here, seller = context(), part(PlaceSeller)
-    cluster = cluster_argument()
-    with here.read_engine.connect() as connection:
-        if cluster is None:
-            cluster = next(iter(planned_clusters(connection, seller.config)), None)
-        return plan_of(connection, seller, cluster, here.clock())
+    seller = part(PlaceSeller)
+    cluster = cluster_argument() or next(iter(planned_clusters(reading(), seller.config)), None)
+    return plan_of(reading(), seller, cluster, context().clock(), asked_of(PLAN))
 
 
-PLAN = Route(
-    "/api/v1/plan",
-    plan,
-    "The plan of a cluster: jobs with a time slot, promises and their outcomes",
-    (Parameter("cluster", "default: the first with a plan, by name", NAME),),
-)
-ROUTES = (PLAN, *routes.ROUTES)
-
-
-def add_pages(pages: Blueprint) -> None:
-    @pages.get("/plan", endpoint="plan")
-    def show() -> Response:
-        return page("plan.html", plan(), PLAN)
+_SUMMARY = "The plan of a cluster: jobs with a time slot, promises and their outcomes"
+ROUTES = (Route("/api/v1/plan", plan, _SUMMARY, listing=PLAN, page="plan"), *routes.ROUTES)
 
 
 def menu(connection: Connection) -> Menu:

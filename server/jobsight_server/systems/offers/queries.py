@@ -10,6 +10,8 @@ from sqlalchemy import Connection, Row, select
 from jobsight_server.forecasts.request import question_of_text
 from jobsight_server.ground.answers import Record, Share
 from jobsight_server.ground.event_counts import read_event_counts
+from jobsight_server.ground.listing import Asked, Listing, ListPage
+from jobsight_server.ground.parameters import NAME, Parameter
 from jobsight_server.storage.clusters import stored_clusters
 from jobsight_server.systems.offers.calibration import PromiseCalibration, PromiseClass, read_calibration
 from jobsight_server.systems.offers.settings import OffersSettings
@@ -17,8 +19,15 @@ from jobsight_server.systems.offers.standing_plan import HOUR_S, PlaceSeller, St
 from jobsight_server.systems.offers.stored import OUTCOMES, REJECTIONS, OfferState, cluster_nodes, places_of, read_offer
 from jobsight_server.systems.offers.tables import plans as plan_rows
 
-LISTED = 300
-"""Number of jobs of a plan to list and draw, by start."""
+PLAN = Listing(
+    ("start",),
+    lowest_first=("start",),
+    steady=("start",),
+    rows=300,  # also those that are drawn
+    of_clusters=False,
+    is_searched=False,
+    filters=(Parameter("cluster", "default: the first with a plan, by name", NAME),),
+)
 
 
 class Offer(Record):
@@ -72,10 +81,10 @@ class Count(Record):
     value: int
 
 
-class StoredPlan(Record):
+class StoredPlan(ListPage):
     """The plan of a cluster, as of ``now``.
 
-    ``jobs`` are the first of ``standing`` by start. ``promises``: ended jobs by promised probability of failure;
+    ``jobs`` are a page of the ``standing`` ones by start. ``promises``: ended jobs by promised probability of failure;
     ``promised``: all of them. ``outcomes`` and ``rejected`` count offers and rejections on all clusters since the
     database began.
     """
@@ -114,19 +123,21 @@ def planned_clusters(connection: Connection, config: OffersSettings) -> list[str
     return list(dict.fromkeys([*stored, *sorted(config.nodes_of), *sorted(stored_clusters(connection))]))
 
 
-def plan_of(connection: Connection, seller: PlaceSeller, cluster: str | None, now: float) -> StoredPlan:
+def plan_of(connection: Connection, seller: PlaceSeller, cluster: str | None, now: float, asked: Asked) -> StoredPlan:
     """Return the plan of a cluster; an empty one if it is None, before there is any."""
     nodes, nodes_from = (0, "agents") if cluster is None else cluster_nodes(connection, seller.config, cluster)
     rows: list[Row[Any]] = []
-    listed: list[Offer] = []
+    position, listed = asked.position(0, None), list[Offer]()
     calibration = PromiseCalibration() if cluster is None else read_calibration(connection, cluster)
     if cluster is not None and nodes:
         with seller.plans.lock:
             standing = seller.plans.of(connection, cluster, nodes, now)
-            rows = sorted(standing.rows.values(), key=lambda row: (row.planned_start, row.id))
-            listed = _offers(standing, rows[:LISTED], now)
+            rows = [*standing.rows.values()]
+            position, shown = asked.page_of(rows, lambda row: row.planned_start, lambda row: (row.id,))
+            listed = _offers(standing, shown, now)
     counts = read_event_counts(connection)
     return StoredPlan(
+        *position,
         cluster=cluster,
         now=now,
         nodes=nodes,

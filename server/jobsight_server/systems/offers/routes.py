@@ -13,6 +13,7 @@ from werkzeug.exceptions import BadRequest, NotFound
 
 from jobsight_server.ground.amounts import time_s
 from jobsight_server.ground.answers import Record
+from jobsight_server.ground.parameters import LATEST_TIME_S, TIME
 from jobsight_server.systems.offers.calibration import read_calibration
 from jobsight_server.systems.offers.offer import PlaceRequest, answer_request
 from jobsight_server.systems.offers.outcome import OUTCOMES, cancel, confirm, report_end, report_start
@@ -30,8 +31,7 @@ from jobsight_server.web.kit.inputs import (
     name_text,
     parsed_body,
 )
-from jobsight_server.web.kit.parameters import LATEST_TIME_S, TIME
-from jobsight_server.web.kit.routes import Route, context, error_reply, part, record_reply
+from jobsight_server.web.kit.routes import Route, context, error_reply, part, reading, record_reply
 
 PLACE_AT_MOST_S = 10 * 365 * 86400.0
 """The longest requested time, and the farthest deadline, of a job in a plan."""
@@ -76,9 +76,8 @@ def ask_risk() -> Response:
     end = _end(asked, start)
     elapsed_s = amount_of(asked.elapsed_s, "elapsed_s", time_s, WALLTIME_AT_MOST_S) if asked.elapsed_s else 0.0
     gap = Gap(cluster, job, nodes, requested_s, start, end, elapsed_s)
-    with here.read_engine.connect() as connection:
-        accuracy = seller.run_times.of(connection, cluster, job)
-        correct = read_calibration(connection, cluster).recalibration.as_of(here.clock() / HOUR_S)
+    accuracy = seller.run_times.of(reading(), cluster, job)
+    correct = read_calibration(reading(), cluster).recalibration.as_of(here.clock() / HOUR_S)
     return record_reply(risk_of(seller.config, gap, accuracy, correct))
 
 
@@ -236,9 +235,7 @@ def _changed(change: Callable[[Connection, int, float], None]) -> Response:
 
 
 def _offer(number: int) -> Offer:
-    here = context()
-    with here.read_engine.connect() as connection:
-        found = one_offer(connection, part(PlaceSeller), number, here.clock())
+    found = one_offer(reading(), part(PlaceSeller), number, context().clock())
     if found is None:  # the oldest are deleted
         raise NotFound(f"id = {number}: unknown or deleted offer")
     return found

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from flask import Blueprint
 from sqlalchemy import Connection
 from werkzeug.exceptions import BadRequest
 
 from jobsight_server.ground.amounts import SPAN_PATTERN, span_s
+from jobsight_server.ground.parameters import NAME, Parameter, choice_of
 from jobsight_server.systems.ranking.board import RankQuestion
 from jobsight_server.systems.ranking.queries import (
     MachineRanker,
@@ -26,8 +26,7 @@ from jobsight_server.web.kit.inputs import (
     name_argument,
 )
 from jobsight_server.web.kit.pages import Menu
-from jobsight_server.web.kit.parameters import NAME, Parameter, choice_of
-from jobsight_server.web.kit.routes import AppContext, Route, context, part
+from jobsight_server.web.kit.routes import AppContext, Route, context, part, reading
 
 MACHINES_AT_MOST = 10_000
 _LISTED = 100
@@ -40,19 +39,12 @@ def rank() -> MachineRanking:
     processors = integer_argument("processors", 1, PROCESSORS_AT_MOST)
     everywhere = choice_argument("include", (_FREE, _ALL)) == _ALL
     limit = integer_argument("limit", _LISTED, MACHINES_AT_MOST)
-    with here.read_engine.connect() as connection:
-        question = RankQuestion(_run_time(connection, cluster), ranker.method, cluster, processors, everywhere)
-        return machine_ranking(
-            connection,
-            ranker.board.columns(connection),
-            question,
-            here.clock(),
-            name=name,
-            limit=limit,
-        )
+    question = RankQuestion(_run_time(cluster), ranker.method, cluster, processors, everywhere)
+    columns = ranker.board.columns(reading())
+    return machine_ranking(reading(), columns, question, here.clock(), name=name, limit=limit)
 
 
-def _run_time(connection: Connection, cluster: str | None) -> float:
+def _run_time(cluster: str | None) -> float:
     """Return the run time, given or forecast for the user's job."""
     user, application = name_argument("user"), name_argument("application")
     if user is None:
@@ -66,7 +58,7 @@ def _run_time(connection: Connection, cluster: str | None) -> float:
         return found
     if given("for") is not None:
         raise BadRequest("give for=RUN_TIME or user=NAME, not both")
-    return predicted_run_time(connection, context().answers, user, application, cluster)
+    return predicted_run_time(reading(), context().answers, user, application, cluster)
 
 
 RANK = Route(
@@ -95,10 +87,6 @@ RANK = Route(
     ),
 )
 ROUTES = (RANK,)
-
-
-def add_pages(pages: Blueprint) -> None:
-    """Add no page: machines are on the pages of nodes."""
 
 
 def menu(_: Connection) -> Menu:

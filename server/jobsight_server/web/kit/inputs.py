@@ -20,12 +20,11 @@ from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.forecasts.request import PER, UnknownProcessorsError, job_question
 from jobsight_server.ground.amounts import MEMORY_PATTERN, TIME_PATTERN, memory_bytes, time_s, utc_span
 from jobsight_server.ground.facts import FACT_NAME, FACTS_AT_MOST
+from jobsight_server.ground.parameters import NAME, Parameter
 from jobsight_server.storage.clusters import listed
 from jobsight_server.storage.fields_once import check_fields_once
-from jobsight_server.web.kit.parameters import NAME, Parameter
 from jobsight_server.web.kit.routes import context
 
-ORDERS = ("asc", "desc")
 _SHOWN = 60
 SMALL_BODY_BYTES = 16 * 1024  # one job; stored values stay until long after it has ended
 DEFINITION_BYTES = 256 * 1024
@@ -130,6 +129,13 @@ def number_argument(name: str, schema: Mapping[str, Any]) -> float | None:
         kind = "whole number" if is_whole else "number"
         raise BadRequest(f"{name}={value[:_SHOWN]!r} is not a {kind} {bounds} to {schema['maximum']:.12g}")
     return int(number) if is_whole else number
+
+
+def value_argument(of: Parameter) -> Any:
+    """Return the argument of a parameter as its schema has it: one of its values, a name, or a number."""
+    if "enum" in of.schema:
+        return choice_argument(of.name, tuple(of.schema["enum"]))
+    return name_argument(of.name) if of.schema["type"] == "string" else number_argument(of.name, of.schema)
 
 
 def time_argument(name: str, *, is_end: bool = False) -> float | None:

@@ -7,15 +7,15 @@ from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import quote, quote_plus, urlencode
 
-from flask import current_app, g, make_response, render_template, request, url_for
+from flask import Blueprint, current_app, g, make_response, render_template, request, url_for
 from sqlalchemy import Connection, exists, select
 from werkzeug.exceptions import HTTPException
 from werkzeug.wrappers import Response
 
 from jobsight_server.ground.answers import Record
 from jobsight_server.storage.schema import nodes
-from jobsight_server.web.kit.listing import Listing
-from jobsight_server.web.kit.routes import COOKIE, Route, context, known_viewer
+from jobsight_server.web.kit.listing import asked_of, wanted_of
+from jobsight_server.web.kit.routes import COOKIE, Route, context, known_viewer, reading
 
 _SAFE = "!$'()*,/:;?@"
 """Characters that stay as they are in a query, as in Flask's addresses."""
@@ -25,12 +25,24 @@ Menu = tuple[tuple[str, str, tuple[str, ...]], ...]
 """Entries of the menu: endpoint, title, and the endpoints of the pages below it."""
 
 
+def add_pages(pages: Blueprint, routes: Iterable[Route]) -> None:
+    """Add the page of each route that has one."""
+    for route in routes:
+        if route.page is not None:
+            pages.add_url_rule(f"/{route.page}", route.page, partial(_show, route))
+
+
+def _show(route: Route) -> Response:
+    found = route.handler()
+    assert isinstance(found, Record)
+    return page(f"{route.page}.html", found, route, **route.shown(found))
+
+
 def page(
     template: str,
     data: Record,
     route: Route,
     status: int = 200,
-    listing: Listing | None = None,
     others: Iterable[str] = (),
     **shown: Any,
 ) -> Response:
@@ -38,19 +50,18 @@ def page(
 
     ``others`` are query parameters of the page alone.
 
-    Links of a ``listing`` keep its ``wanted``.
+    Links of a list keep what is ``wanted`` of it.
 
     Raises:
         BadRequest: a query parameter that ``route`` does not take: a misspelt one would change nothing, unseen.
     """
     route.refuse_unknown(others)
-    if listing is not None:
-        shown = {"listing": listing, "wanted": listing.wanted(), "asked": listing.asked(), **shown}
+    if (of := route.listing) is not None:
+        shown = {"listing": of, "wanted": wanted_of(of), "asked": asked_of(of), **shown}
     clusters = sorted(context().clusters.all())
-    with context().read_engine.connect() as connection:
-        shown["has_agents"] = connection.scalar(select(exists().select_from(nodes)))
-        menus: list[Callable[[Connection], Menu]] = current_app.extensions["jobsight_menus"]
-        shown["scheduling"] = [entry for menu in menus for entry in menu(connection)]
+    shown["has_agents"] = reading().scalar(select(exists().select_from(nodes)))
+    menus: list[Callable[[Connection], Menu]] = current_app.extensions["jobsight_menus"]
+    shown["scheduling"] = [entry for menu in menus for entry in menu(reading())]
     text = render_template(template, data=data, json_url=json_url(route), clusters=clusters, **shown)
     return make_response(text, status)
 
@@ -62,7 +73,7 @@ def json_url(route: Route) -> str:
     path = route.path.format(**{name: quote(str(value)) for name, value in (request.view_args or {}).items()})
     query = {
         parameter.name: known[parameter.name]
-        for parameter in route.parameters
+        for parameter in route.takes
         if known.get(parameter.name) not in (None, [""])
     }
     return f"{path}?{urlencode(query, doseq=True)}" if query else path

@@ -22,7 +22,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 from flask import Flask, Response, current_app, g, request
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 from werkzeug.exceptions import BadRequest, Forbidden, NotFound
 
 from jobsight_server.auth.client_address import TrustedProxies
@@ -33,10 +33,12 @@ from jobsight_server.decision.lately import Lately
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.front.wsgi import READING
 from jobsight_server.ground.answers import Record
+from jobsight_server.ground.listing import Listing
+from jobsight_server.ground.parameters import Parameter
 from jobsight_server.queries.job_named import owners
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.clusters import KnownClusters
-from jobsight_server.web.kit.parameters import IdConverter, NameConverter, Parameter
+from jobsight_server.web.kit.converters import IdConverter, NameConverter
 
 SystemPart = TypeVar("SystemPart")
 
@@ -63,6 +65,21 @@ def context() -> AppContext:
     found = current_app.extensions["jobsight"]
     assert isinstance(found, AppContext)
     return found
+
+
+def reading() -> Connection:
+    """Return the request's connection for reading: all of its answer is as of one moment, where the database has it."""
+    if "reading" not in g:
+        g.reading = context().read_engine.connect()
+    found = g.reading
+    assert isinstance(found, Connection)
+    return found
+
+
+def end_reading(_: BaseException | None = None) -> None:
+    """Close the request's connection; for ``teardown_appcontext`` of the application."""
+    if (connection := g.pop("reading", None)) is not None:
+        connection.close()
 
 
 def add_part(app: Flask, part: object) -> None:
@@ -189,9 +206,7 @@ def require_own(who: Viewer, own: Own) -> None:
         clusters = set(request.args.getlist("cluster"))
         cluster = clusters.pop() if len(clusters) == 1 else None
         for name in given:
-            with context().read_engine.connect() as connection:
-                whose = owners(connection, name, cluster)
-            if whose != {who.name}:
+            if owners(reading(), name, cluster) != {who.name}:
                 raise not_found("job", name, cluster)
     elif given != {who.name}:
         raise AuthError(403, f"you see your own data only: ask with {'user' if own == 'user' else 'name'}={who.name}")
@@ -243,8 +258,7 @@ def _find_viewer() -> Viewer | None:
     secret = request.cookies.get(COOKIE)
     if not secret:
         return None
-    with context().read_engine.connect() as connection:
-        owner = session_owner(connection, secret, context().clock())
+    owner = session_owner(reading(), secret, context().clock())
     if owner is None:
         return None
     if owner.role is not None:  # that of the token, revoked with it
@@ -277,6 +291,9 @@ class Route:
 
     Staff may read it with any ``roles``; users only if ``own`` gives its restriction to their own data.
 
+    The answer to a ``listing`` is a page of it, with its parameters. ``page``: its page for people: address, endpoint
+    and template have this name; ``shown``: what the template needs beside the answer.
+
     The answer has the return type of ``handler``, or is ``answer`` if the handler writes the response itself.
     ``errors``: the statuses of errors beside those that every route of its kind has.
     """
@@ -285,6 +302,7 @@ class Route:
     handler: Callable[[], Record | Response]
     summary: str
     parameters: tuple[Parameter, ...] = ()
+    listing: Listing | None = None
     method: str = "GET"
     roles: tuple[str, ...] | None = ("scheduler",)
     answer: Any = None
@@ -293,10 +311,17 @@ class Route:
     errors: tuple[int, ...] = ()
     checks_roles_itself: bool = False
     own: Own | None = None
+    page: str | None = None
+    shown: Callable[[Any], Mapping[str, Any]] = lambda _: {}
 
     @property
     def endpoint(self) -> str:
         return f"{self.method} {self.path}".replace(".", "_")
+
+    @property
+    def takes(self) -> tuple[Parameter, ...]:
+        """Return all of its query parameters."""
+        return self.parameters if self.listing is None else (*self.parameters, *self.listing.parameters)
 
     @property
     def rule(self) -> str:
@@ -311,14 +336,14 @@ class Route:
     @property
     def statuses(self) -> list[int]:
         """Return the statuses of its errors."""
-        of_names = (404,) if self.parameters or self.body is not None or "{" in self.path else ()
+        of_names = (404,) if self.takes or self.body is not None or "{" in self.path else ()
         of_bodies = (413, 415) if self.body is not None else ()
         of_access = (401, 403, 503) if self.roles is not None else ()
         return sorted({400, *of_names, *of_bodies, *of_access, *self.errors})
 
     def refuse_unknown(self, others: Iterable[str] = ()) -> None:
         """Refuse the present request if it has more than these and ``others`` as parameters, or one twice."""
-        known = sorted({*others, *(parameter.name for parameter in self.parameters)})
+        known = sorted({*others, *(parameter.name for parameter in self.takes)})
         for name, values in request.args.lists():
             if name not in known:
                 takes = ", ".join(known) or "none"

@@ -7,24 +7,8 @@ from typing import NamedTuple
 from werkzeug.exceptions import BadRequest
 
 from jobsight_server.ground.amounts import DAY_S, day_of
+from jobsight_server.ground.parameters import OF_DAYS, RANGES
 from jobsight_server.web.kit.inputs import choice_argument, given, time_argument
-from jobsight_server.web.kit.parameters import TIME, Parameter, choice_of
-
-RANGES = {
-    "1h": 3600.0,
-    "6h": 6 * 3600.0,
-    "1d": DAY_S,
-    "7d": 7 * DAY_S,
-    "30d": 30 * DAY_S,
-    "90d": 90 * DAY_S,
-    "1y": 365 * DAY_S,
-}
-"""Spans by their name in the address, in seconds."""
-
-OF_DAYS = tuple(name for name, seconds in RANGES.items() if seconds >= DAY_S)
-"""Spans for pages with figures of whole days."""
-
-DAY_OR_TIME = {"anyOf": [{"type": "string", "format": "date"}, {"type": "string", "format": "date-time"}, TIME]}
 
 
 class TimeRange(NamedTuple):
@@ -45,15 +29,6 @@ class TimeRange(NamedTuple):
     def last_day(self) -> int:
         """Return the last UTC day that the range touches."""
         return max(day_of(self.since), day_of(self.until - 1e-3))
-
-
-def range_parameters(default: str, names: tuple[str, ...] = tuple(RANGES)) -> tuple[Parameter, ...]:
-    """Return the parameters of a route that answers for a time range."""
-    return (
-        Parameter("range", f"how far back from `until` (default {default})", choice_of(names)),
-        Parameter("since", "begin, a date, a time or UTC epoch seconds, instead of `range`", DAY_OR_TIME),
-        Parameter("until", "end; a date includes its day (default now)", DAY_OR_TIME),
-    )
 
 
 def range_argument(now: float, default: str, names: tuple[str, ...] = tuple(RANGES)) -> TimeRange:
@@ -79,10 +54,6 @@ def range_argument(now: float, default: str, names: tuple[str, ...] = tuple(RANG
 def range_until(newest: int | None, now: float, default: str) -> TimeRange:
     """Return the request's days; without an end, until ``newest``, the last day with data."""
     return range_argument(now if newest is None else min(now, (newest + 1) * DAY_S), default, OF_DAYS)
-
-
-SPAN = range_parameters("all time")
-"""The parameters of a route that answers for all time unless given a span."""
 
 
 def span_argument(now: float) -> tuple[float | None, float | None]:

@@ -17,7 +17,6 @@ ROUTES = (*resources.ROUTES, *matches.ROUTES, *definitions.ROUTES)
 
 
 def add_pages(pages: Blueprint) -> None:
-    resources.add_pages(pages)
     matches.add_pages(pages)
 
 

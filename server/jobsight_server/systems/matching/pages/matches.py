@@ -11,9 +11,11 @@ from msgspec import Meta
 from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.ground.answers import Record
+from jobsight_server.ground.parameters import Parameter, choice_of
 from jobsight_server.storage.engine import LARGEST_ID
 from jobsight_server.systems.matching.pages.definitions import objectives
 from jobsight_server.systems.matching.queries import (
+    MATCHES,
     STATES,
     MatchDetail,
     MatchEntry,
@@ -24,16 +26,10 @@ from jobsight_server.systems.matching.queries import (
 from jobsight_server.systems.matching.service import Matcher
 from jobsight_server.systems.matching.store_matches import LONGEST_HOLD_S, release, renew
 from jobsight_server.systems.matching.submissions import BatchAnswer, SubmissionKey, SubmittedJobs
-from jobsight_server.web.kit.inputs import (
-    choice_argument,
-    given,
-    integer_argument,
-    name_argument,
-    parsed_body,
-)
+from jobsight_server.web.kit.inputs import choice_argument, parsed_body
+from jobsight_server.web.kit.listing import asked_of
 from jobsight_server.web.kit.pages import page
-from jobsight_server.web.kit.parameters import NAME, PAGE, PAGES_AT_MOST, Parameter, choice_of
-from jobsight_server.web.kit.routes import Route, context, part, record_reply
+from jobsight_server.web.kit.routes import Route, context, part, reading, record_reply
 
 RELEASED_AT_MOST = 10_000
 
@@ -94,16 +90,11 @@ def queue_batch() -> Response:
 
 
 def matches() -> MatchList:
-    state, user = choice_argument("state", STATES), name_argument("user")
-    here, page = context(), integer_argument("page", 1, PAGES_AT_MOST)
-    with here.read_engine.connect() as connection:
-        return match_list(connection, here.clock(), state, user, page)
+    return match_list(reading(), context().clock(), asked_of(MATCHES))
 
 
 def match_of_path() -> MatchDetail:
-    here = context()
-    with here.read_engine.connect() as connection:
-        return match_detail(connection, _number(), here.clock())
+    return match_detail(reading(), _number(), context().clock())
 
 
 def renew_match() -> Response:
@@ -130,20 +121,22 @@ def _number() -> int:
     return int((request.view_args or {})["id"])
 
 
-MATCHES = Route(
-    "/api/v1/matches",
-    matches,
-    "Queued jobs and matches, newest first; 50 a page",
-    (
-        Parameter("state", "only matches in this state", choice_of(STATES)),
-        Parameter("user", "only this user's jobs", NAME),
-        Parameter("page", "from 1", PAGE),
-    ),
-)
+def _shown(_: MatchList) -> dict[str, Any]:
+    names = [one if isinstance(one, str) else one["name"] for one in objectives().objectives]
+    return {"states": STATES, "objectives": names}
+
+
 MATCH = Route("/api/v1/matches/{id}", match_of_path, "One job: its match or the reason why it waits")
 _change = partial(Route, method="POST", errors=(409,))
 ROUTES = (
-    MATCHES,
+    Route(
+        "/api/v1/matches",
+        matches,
+        "Queued jobs and matches, newest first; 50 a page",
+        listing=MATCHES,
+        page="matches",
+        shown=_shown,
+    ),
     MATCH,
     _change(
         "/api/v1/matches",
@@ -188,17 +181,6 @@ ROUTES = (
 
 
 def add_pages(pages: Blueprint) -> None:
-    @pages.get("/matches", endpoint="matches")
-    def show() -> AnyResponse:
-        return page(
-            "matches.html",
-            matches(),
-            MATCHES,
-            states=STATES,
-            chosen=given("state"),
-            objectives=[one if isinstance(one, str) else one["name"] for one in objectives().objectives],
-        )
-
     @pages.get("/matches/<id:id>", endpoint="match")
     def show_one(**_names: int) -> AnyResponse:
         return page("match.html", match_of_path(), MATCH)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
-from flask import Blueprint, Response
+from flask import Response
 from msgspec import Meta
-from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_scheduler.matching.records import decoded
-from jobsight_server.ground.answers import PAGE_SIZE
 from jobsight_server.systems.matching.edit import delete_resource, put_resource
 from jobsight_server.systems.matching.pages.definitions import definition, policies
 from jobsight_server.systems.matching.queries import (
+    RESOURCES,
     Removed,
     ResourceDetail,
     ResourceList,
@@ -25,19 +24,14 @@ from jobsight_server.systems.matching.resource_state import ResourceBody, Resour
 from jobsight_server.systems.matching.service import Matcher
 from jobsight_server.web.kit.inputs import (
     DEFINITION_BYTES,
-    given,
-    integer_argument,
-    name_argument,
     name_text,
     parsed_body,
     required_name,
 )
-from jobsight_server.web.kit.pages import page
-from jobsight_server.web.kit.parameters import NAME, PAGE, PAGES_AT_MOST, Parameter
+from jobsight_server.web.kit.listing import asked_of
 from jobsight_server.web.kit.routes import Route, context, part, record_reply
 
 REPORTS_AT_MOST = 20_000
-SIZE_AT_MOST = 20_000
 
 
 class StateReports(msgspec.Struct, forbid_unknown_fields=True):
@@ -54,9 +48,8 @@ class EachReport(StateReports, forbid_unknown_fields=True):
 
 
 def resources() -> ResourceList:
-    kind, page = name_argument("type"), integer_argument("page", 1, PAGES_AT_MOST)
-    size = integer_argument("size", PAGE_SIZE, SIZE_AT_MOST)
-    return part(Matcher).look(lambda catalogue, now: resource_list(catalogue, now, kind, page, size))
+    asked = asked_of(RESOURCES)
+    return part(Matcher).look(lambda catalogue, now: resource_list(catalogue, now, asked))
 
 
 def resource() -> ResourceDetail:
@@ -89,22 +82,20 @@ def report_state() -> Response:
     return record_reply(taken)
 
 
-RESOURCES = Route(
-    "/api/v1/resources",
-    resources,
-    "Resources: attributes, capacities, free capacity and holds; 50 a page",
-    (
-        Parameter("type", "only resources of this type", NAME),
-        Parameter("page", "from 1", PAGE),
-        Parameter(
-            "size",
-            f"resources per page, up to {SIZE_AT_MOST}",
-            {"type": "integer", "minimum": 1, "maximum": SIZE_AT_MOST},
-        ),
-    ),
-)
+def _shown(_: ResourceList) -> dict[str, Any]:
+    types, expiry_s = part(Matcher).look(lambda catalogue, now: catalogue.types()), part(Matcher).settings.expiry_s
+    return {"types": types, "policies": policies().policies, "bar": holding_bar, "expiry_s": expiry_s}
+
+
 ROUTES = (
-    RESOURCES,
+    Route(
+        "/api/v1/resources",
+        resources,
+        "Resources: attributes, capacities, free capacity and holds; 50 a page",
+        listing=RESOURCES,
+        page="resources",
+        shown=_shown,
+    ),
     Route(
         "/api/v1/resources/state",
         report_state,
@@ -131,21 +122,6 @@ ROUTES = (
         answer=Removed,
     ),
 )
-
-
-def add_pages(pages: Blueprint) -> None:
-    @pages.get("/resources", endpoint="resources")
-    def show() -> AnyResponse:
-        return page(
-            "resources.html",
-            resources(),
-            RESOURCES,
-            types=part(Matcher).look(lambda catalogue, now: catalogue.types()),
-            policies=policies().policies,
-            kind=given("type"),
-            bar=holding_bar,
-            expiry_s=part(Matcher).settings.expiry_s,
-        )
 
 
 WIDTH = 100.0

@@ -1,0 +1,29 @@
+"""Names and numbers in the paths of routes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from werkzeug.routing import BaseConverter, IntegerConverter
+
+from jobsight_server.storage.engine import LARGEST_ID
+
+ID: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": LARGEST_ID}
+
+
+class NameConverter(BaseConverter):
+    """Any text, slashes and line ends included: names of users, jobs and nodes come from outside."""
+
+    regex = r"[\s\S]+?"
+    part_isolating = False
+
+
+class IdConverter(IntegerConverter):
+    """A row's number; one too large for the database is 0, which no row has.
+
+    A converter that refused it would have Werkzeug answer 405 where the path has several methods.
+    """
+
+    def to_python(self, value: str) -> int:
+        number = int(value) if len(value) <= len(str(LARGEST_ID)) else 0
+        return number if number <= LARGEST_ID else 0
