@@ -1,4 +1,4 @@
-"""Trust in forecasts: accuracy and share held by week, against their targets; since when they fail."""
+"""Accuracy of forecasts and share of recommendations held, by week; since when accuracy is lower."""
 
 from __future__ import annotations
 
@@ -124,11 +124,8 @@ TRUST = Listing(
     ),
     span=range_parameters(RANGE, OF_DAYS),
 )
-ACCURACY_TARGET = 0.8
-"""Mean accuracy below this is marked: forecasts are off by more than a fifth in the mean."""
-
 FEWEST_JOBS = 5
-"""Fewer jobs are not compared with the targets."""
+"""Fewer jobs are not compared with what was promised."""
 
 _LOOKED_AT = 100  # groups whose days are read, first those with last weeks furthest below their best one
 _FELL_LEAST = DROP / 2
@@ -142,8 +139,7 @@ class Score(Record):
     """Forecasts at submission, compared with use, over ``jobs`` with both; null without such jobs.
 
     ``accuracy``: mean accuracy; ``within20``: share of forecasts within 20 %; ``held``: share of the ``bounds``, the
-    recommendations, that their jobs stayed within. ``is_inaccurate``: below its target; ``is_short``: fewer held than
-    promised, by more than chance.
+    recommendations, that their jobs stayed within. ``is_short``: fewer held than promised, by more than chance.
     """
 
     jobs: int
@@ -151,17 +147,17 @@ class Score(Record):
     within20: Share | None
     bounds: int
     held: Share | None
-    is_inaccurate: bool
     is_short: bool
 
 
 class WeekScore(Record):
-    """The week from this Monday on."""
+    """The week from this Monday on. ``is_worse``: it has days since accuracy fell."""
 
     first_day: Date
     accuracy: Share | None
     held: Share | None
     jobs: int
+    is_worse: bool
 
 
 class TrustRow(Score):
@@ -200,7 +196,6 @@ class Trust(ListPage):
     metric: Metric | None
     first_day: Date | None
     last_day: Date | None
-    accuracy_target: Share
     promised: Share
     week_starts: list[Date]
     metrics: list[MetricTrust]
@@ -262,7 +257,6 @@ def trust(
         metric=only,
         first_day=_date(first) if any_counted else None,
         last_day=_date(last + 6) if any_counted else None,
-        accuracy_target=ACCURACY_TARGET,
         promised=promised,
         week_starts=[_date(week) for week in range(first, last + 1, 7)],
         metrics=[
@@ -312,33 +306,38 @@ def _values(groups: Sequence[GroupScores], breaks: Mapping[tuple[int, str], Brea
     ]
 
 
-def _row(group: GroupScores, broken: Break | None, weeks: Sequence[tuple[int, Scores]], promised: float) -> TrustRow:
+def _row(group: GroupScores, fall: Break | None, weeks: Sequence[tuple[int, Scores]], promised: float) -> TrustRow:
     return TrustRow(
         **_figures(group, promised),
         cluster=group.cluster,
         name=group.name,
         metric=group.metric,
-        first_bad_day=broken and _date(broken.day),
-        accuracy_before=broken and broken.before,
-        accuracy_since=broken and broken.since,
+        first_bad_day=fall and _date(fall.day),
+        accuracy_before=fall and fall.before,
+        accuracy_since=fall and fall.since,
         weeks=[
-            WeekScore(_date(week), _accuracy(scores), _share(scores.held, scores.bounds), scores.jobs)
-            for week, scores in weeks
-            if scores.jobs
+            WeekScore(
+                _date(week),
+                _accuracy(of),
+                _share(of.held, of.bounds),
+                of.jobs,
+                fall is not None and fall.day < week + 7,
+            )
+            for week, of in weeks
+            if of.jobs
         ],
     )
 
 
 def _figures(scores: Scores | GroupScores, promised: float) -> dict[str, Any]:
-    accuracy, held = _accuracy(scores), _share(scores.held, scores.bounds)
+    held = _share(scores.held, scores.bounds)
     chance = _SURE * sqrt(promised * (1 - promised) / scores.bounds) if scores.bounds else 0.0
     return {
         "jobs": scores.jobs,
-        "accuracy": accuracy,
+        "accuracy": _accuracy(scores),
         "within20": _share(scores.within20, scores.jobs),
         "bounds": scores.bounds,
         "held": held,
-        "is_inaccurate": accuracy is not None and scores.jobs >= FEWEST_JOBS and accuracy < ACCURACY_TARGET,
         "is_short": held is not None and scores.bounds >= FEWEST_JOBS and held < promised - chance,
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from heapq import nsmallest
 from itertools import chain
 from typing import Annotated, Any, Literal
@@ -22,8 +23,8 @@ from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.schema import adjustments, nodes, trial_jobs
 
 WEEKS = 8
-NEAR = 1.1
-"""A user whose requests hold at most this many times what was recommended asks for it."""
+FOLLOWED = 0.9, 1.1
+"""A user whose requests hold from the first to the last times what was recommended follows it."""
 LISTED = 15
 _ASSUMED = 64.0, 256.0  # processors and GiB of a node, without agents
 _CHANGED_BEFORE_DAYS = 30
@@ -53,8 +54,9 @@ class Figures(Record):
     held less than their users requested. ``possible``: what recommended requests would have freed. ``money`` and
     ``possible_money``: the same at the price of a node-hour, null without one. Of the ``lowered`` jobs
     ``lowered_ran_out`` ran out of memory; of the ``shortened`` ones, with shorter limits, ``shortened_ran_out`` ran out
-    of time. ``ran_out`` jobs needed more than their users' own requests and failed. ``adopters`` of the ``users`` with
-    jobs requested at most 1.1 times what was recommended, over all of these jobs.
+    of time. ``ran_out`` jobs needed more than their users' own requests and failed. ``users`` were recommended another
+    amount than they requested, in these weeks or an earlier one; ``adopters`` of them requested 0.9 to 1.1 times what
+    was recommended, over all of these jobs.
     """
 
     weeks: int
@@ -82,8 +84,9 @@ class Week(Record):
 
 
 class Adoption(Record):
-    """A user, on all clusters asked for: node-hours freed and possible, and how many times what was recommended the
-    requests held before and since changes began; null without counted jobs then."""
+    """A user who was recommended another amount than requested, on all clusters asked for: node-hours freed and
+    possible, and how many times what was recommended the requests held before and since changes began; null without
+    counted jobs then."""
 
     user: str
     freed: float
@@ -195,7 +198,7 @@ def _read(connection: Connection, cluster: str | None, mondays: list[int], gib: 
 
 def _figures(sums: _Amounts, spans: list[NDArray[np.int64]], node_hour: float | None) -> list[Figures]:
     """Return the figures of some weeks each, all from the same drawn users."""
-    of_spans = np.stack([sums[:, :, span].sum(axis=2) for span in spans])
+    of_spans, advised = np.stack([sums[:, :, span].sum(axis=2) for span in spans]), _advised(sums)
     both = np.concatenate([sums[_COLUMNS.index(name)].T for name in ("freed", "possible")])
     found = over_users_each(both, [*spans, *(sums.shape[2] + span for span in spans)])[len(both) :]
     figures = []
@@ -204,7 +207,7 @@ def _figures(sums: _Amounts, spans: list[NDArray[np.int64]], node_hour: float | 
         counts: Any = {name: int(of[name].sum()) for name in ("jobs", "ran_out", *_OF_CHANGES[1:])}
         pair = found[number], found[number + len(spans)]
         money = [None if node_hour is None else each.times(node_hour) for each in pair]
-        asks = (of["jobs"] > 0) & (of["held"] <= NEAR * of["reserved"])
+        could = (of["jobs"] > 0) & (advised[:, span[-1]] if span.size else False)
         figures.append(
             Figures(
                 weeks=len(span),
@@ -213,12 +216,23 @@ def _figures(sums: _Amounts, spans: list[NDArray[np.int64]], node_hour: float | 
                 possible=pair[1],
                 money=money[0],
                 possible_money=money[1],
-                users=int((of["jobs"] > 0).sum()),
-                adopters=int(asks.sum()),
+                users=int(could.sum()),
+                adopters=int((could & _followed(of)).sum()),
                 **counts,
             )
         )
     return figures
+
+
+def _followed(of: Mapping[str, _Amounts]) -> NDArray[np.bool_]:
+    least, most = FOLLOWED
+    return (least * of["reserved"] <= of["held"]) & (of["held"] <= most * of["reserved"])
+
+
+def _advised(sums: _Amounts) -> NDArray[np.bool_]:
+    """Return by user and week whether another amount was recommended by then: one who never was follows nothing."""
+    of = dict(zip(_COLUMNS, sums, strict=True))
+    return np.logical_or.accumulate((of["jobs"] > 0) & ~_followed(of), axis=1)
 
 
 def _adoption(users: list[str], sums: _Amounts, before: NDArray[np.int64], since: NDArray[np.int64]) -> list[Adoption]:
@@ -229,7 +243,8 @@ def _adoption(users: list[str], sums: _Amounts, before: NDArray[np.int64], since
         held, reserved = (of[name][user, span].sum() for name in ("held", "reserved"))
         return float(held / reserved) if reserved > 0 else None
 
-    most = nsmallest(LISTED, range(len(users)), key=lambda user: (-(freed[user] + possible[user]), users[user]))
+    advised = np.flatnonzero(_advised(sums).any(axis=1)).tolist()
+    most = nsmallest(LISTED, advised, key=lambda user: (-(freed[user] + possible[user]), users[user]))
     return [
         Adoption(users[user], freed[user], possible[user], asked(user, before), asked(user, since)) for user in most
     ]

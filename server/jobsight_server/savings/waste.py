@@ -144,8 +144,8 @@ def comparable(connection: Connection) -> dict[str, str]:
 def waste(connection: Connection, asking: Asking, asked: Asked, span: Days) -> WasteList:
     """Return one page of rows; those without a sort value are last. A ``user`` needs the ``cluster``, too."""
     stored, by, user = stored_days(connection), asked.of["by"] or BY[0], asked.of["user"]
-    days, length = within(span, stored), span.last - span.first + 1
-    before_days = within(Days(span.first - length, span.first - 1), stored)
+    days = within(span, stored)
+    before_days = _before(days, stored)
     read = partial(_sums, connection, stored, asked.cluster, user)
     # Of thousands of groups, all of which have run times, few are shown with all of their sums.
     resource, _, figure = asked.sort.partition("_")
@@ -193,6 +193,14 @@ def waste(connection: Connection, asking: Asking, asked: Asked, span: Days) -> W
         },
         rows=shown,
     )
+
+
+def _before(days: Days | None, stored: Days | None) -> Days | None:
+    """Return as many days before; None unless all of them are stored."""
+    if days is None or stored is None:
+        return None
+    first = 2 * days.first - days.last - 1
+    return Days(first, days.first - 1) if first >= stored.first else None
 
 
 def _sums(

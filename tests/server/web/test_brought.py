@@ -57,6 +57,10 @@ def adjust(engine: Engine) -> None:
                 connection.execute(failed)
 
 
+def follows(row: Any) -> bool:
+    return 0.9 * row.reserved <= row.held <= 1.1 * row.reserved
+
+
 def test_its_numbers_are_those_of_sql_with_intervals_over_users(planted: FlaskClient, engine: Engine) -> None:
     adjust(engine)
     found: Any = planted.get("/api/v1/brought?node_hour=0.5").json
@@ -67,9 +71,14 @@ def test_its_numbers_are_those_of_sql_with_intervals_over_users(planted: FlaskCl
     weeks = found["weeks"]
     assert [week["first_day"] for week in weeks][::7] == ["2023-11-20", "2024-01-08"]
     assert [week["since"] for week in weeks] == [False] * 4 + [True] * 4
+    advised: set[str] = set()
     for number, week in enumerate((each["figures"] for each in weeks), 1):
         rows = [row for row in held if row.week == number]
-        assert week["adopters"] == sum(row.held <= 1.1 * row.reserved for row in rows) > 0
+        advised |= {row.user for row in rows if not follows(row)}
+        of_week = [row for row in rows if row.user in advised]
+        followed = {row.user for row in of_week if follows(row)}
+        assert (week["users"], week["adopters"]) == (len(of_week), len(followed))
+        assert followed == ({"imp"} if number > 4 else set()), "others never had anything to follow"
         assert week["held"] == pytest.approx(sum(row.held for row in rows), rel=1e-6)
         lowered, ran_out, amount = freed.get(number, (0, 0, 0.0))
         assert (week["lowered"], week["lowered_ran_out"]) == (lowered, ran_out)
@@ -90,6 +99,7 @@ def test_its_numbers_are_those_of_sql_with_intervals_over_users(planted: FlaskCl
     ends = [since["possible"]["low"], since["possible"]["high"]]
     assert ends == pytest.approx(np.quantile(drawn, (0.05, 0.95)), rel=0.06, abs=0.1)
     assert since["possible"]["users"] == len(amounts)
+    assert {row["user"] for row in found["adoption"]} == advised
     asked = {row["user"]: (row["asked_before"], row["asked_since"]) for row in found["adoption"]}
     assert asked["imp"] == pytest.approx(((23 * 20 + 5 * 5) / 28 / 4.8, 5 / 4.8)), "from day 30 on as recommended"
     page = " ".join(re.sub("<[^>]+>", " ", planted.get("/brought?node_hour=0.5").text).split())

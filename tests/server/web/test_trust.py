@@ -22,7 +22,13 @@ def test_who_broke_stands_first_with_the_first_bad_day(planted: FlaskClient) -> 
     assert (first["name"], first["metric"], first["first_bad_day"]) == ("kim", "memory", BROKEN_ON)
     assert first["accuracy_before"] == pytest.approx(0.94, abs=0.01)
     assert first["accuracy_since"] == pytest.approx(0.55, abs=0.02)
-    assert (second["name"], second["is_inaccurate"]) == ("low", True)  # always bad is no break
+    assert (second["name"], second["first_bad_day"]) == ("low", None)  # always bad is no break
+    assert {week["is_worse"] for week in second["weeks"]} == {False}
+    assert [week["first_day"] for week in first["weeks"] if week["is_worse"]] == [
+        "2023-12-25",
+        "2024-01-01",
+        "2024-01-08",
+    ]
     assert {row["name"]: row["first_bad_day"] for row in found["rows"]}["zoe"] is None
     page = " ".join(planted.get("/trust?range=90d").text.split())
     assert f"since <strong>{BROKEN_ON}</strong>, 94 % accurate before" in page

@@ -24,6 +24,17 @@ def test_who_improved_stands_first_with_what_it_is_worth(planted: FlaskClient) -
     same = ask(planted, since="2023-12-20", until="2023-12-24", sort="memory_improved")
     assert (same["before_first_day"], same["before_last_day"]) == ("2023-12-15", "2023-12-19")
     assert {round(row["memory"]["improved_hours"], 6) for row in same["rows"]} == {0}
+    # The span before would have two days less.
+    longer = ask(planted, since="2023-12-12", until="2024-01-11", sort="memory_improved")
+    assert (longer["before_first_day"], longer["memory"]["before_unused_share"]) == (None, None)
+
+
+def test_where_nothing_is_freed_is_said_why(planted: FlaskClient) -> None:
+    fit = next(row for row in ask(planted, limit=100)["rows"] if row["name"] == "kim")
+    reason = fit["memory_advice"]["kept"]
+    assert (fit["memory_advice"]["ask_for"], bool(reason)) == (None, True)
+    row = next(row for row in planted.get("/waste?limit=100").text.split("<tr>") if ">kim</a>" in row)
+    assert f"as before: {reason}" in html.unescape(row)
 
 
 def test_every_column_sorts_both_ways(planted: FlaskClient) -> None:
