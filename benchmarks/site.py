@@ -182,7 +182,7 @@ def _write_node(
 
 
 PAGES = (
-    "/", "/waste", "/waste?by=application", "/brought", "/trust", "/network", "/jobs", "/jobs?user=user0003",
+    "/", "/waste", "/waste?by=application", "/savings", "/accuracy", "/network", "/jobs", "/jobs?user=user0003",
     "/jobs?state=running", "/jobs?page=3000", "/job?cluster=alpha&name=1999.server", "/nodes", "/nodes?status=silent",
     "/node?cluster=alpha&name=n0003",
     "/users", "/user?cluster=alpha&name=user0003", "/mine?user=user0003", "/now",

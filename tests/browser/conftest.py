@@ -110,7 +110,7 @@ def context(browser: Browser, address: Address) -> Iterator[BrowserContext]:
     context.set_default_timeout(60_000)
     page = context.new_page()
     address.log_in(page)
-    expect(page.get_by_role("heading", name="Monday")).to_be_visible()
+    expect(page.get_by_role("heading", name="Start")).to_be_visible()
     page.close()
     yield context
     context.close()

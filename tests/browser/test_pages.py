@@ -31,12 +31,12 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 SCRIPT = "<script>alert(1)</script>"
 SCRIPT_PATH = quote(SCRIPT, safe="")
 PAGES = {
-    "monday": "/",
+    "start": "/",
     "now": "/now",
     "waste": "/waste",
-    "brought": "/brought?node_hour=0.9",
-    "trust": "/trust",
-    "trust by cluster": "/trust?by=cluster",
+    "savings": "/savings?node_hour=0.9",
+    "accuracy": "/accuracy",
+    "accuracy by cluster": "/accuracy?by=cluster",
     "network": "/network",
     "users": "/users",
     "user": f"/user?cluster=alpha&name={SCRIPT_PATH}",
@@ -99,9 +99,9 @@ def show(page: Page, name: str) -> None:
     page.goto(PAGES[name])
     if name == "job":  # it does not change any more, so it does not poll
         expect(page.locator(".key").first).to_be_visible()
-    elif name in ("monday", "network", "brought"):
+    elif name in ("start", "network", "savings"):
         expect(page.locator("#answer")).to_be_visible()
-    elif name.startswith("trust") or name == "waste":
+    elif name.startswith("accuracy") or name == "waste":
         expect(page.locator("#rows tbody tr").first).to_be_visible()
     else:
         expect(page.locator("#live")).to_have_text("live")

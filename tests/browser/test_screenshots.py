@@ -35,10 +35,10 @@ def test_screenshots(browser: Browser) -> None:
     page = context.new_page()
     page.goto(login)
     page.get_by_role("button", name="Log in").click()
-    expect(page.get_by_role("heading", name="Monday")).to_be_visible()
+    expect(page.get_by_role("heading", name="Start")).to_be_visible()
     paths = choose(page)
     for name, scheme, width, height in (
-        ("monday", "light", 1280, 1150),
+        ("start", "light", 1280, 1150),
         ("mine", "light", 1280, 900),
         ("now", "light", 1280, 1150),
         ("waste", "light", 1280, 1150),
@@ -91,7 +91,7 @@ def choose(page: Page) -> dict[str, str]:
     # On several nodes if there is one, but not on so many that the lines hide each other.
     run = max(runs, key=lambda run: (run["profiled"], min(run["processors"] or 0, 64), run["end"] - run["start"]))
     return {
-        "monday": "/",
+        "start": "/",
         "mine": f"/mine?user={user['user']}",
         "now": "/now",
         "now-phone": "/now",

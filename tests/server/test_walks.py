@@ -67,7 +67,7 @@ def walk(action: Callable[[], Any]) -> Walk:
         (QUESTION, 22, 430),
         ("/api/v1/users", 10, 45),
         ("/api/v1/user?cluster=alpha&name=ann", 26, 530),
-        ("/api/v1/trust", 30, 2400),
+        ("/api/v1/accuracy", 30, 2400),
         ("/api/v1/waste", 29, 1300),
         ("/api/v1/job?cluster=alpha&name=7.server", 34, 500),
     ],

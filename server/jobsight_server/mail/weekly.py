@@ -1,5 +1,5 @@
 """The weekly mail: to users whose jobs leave most of their requested memory unused, with the line to paste and a list
-of jobs that will run out; to administrators with the findings of *Monday*.
+of jobs that will run out; to administrators with the findings of *Start*.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from jobsight_server.forecasts import AnswerReader
 from jobsight_server.ground.amounts import memory_text, time_text
 from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.mail.send import DeliveryError, send_mail
-from jobsight_server.queries.monday import monday
 from jobsight_server.queries.node_states import Machines
 from jobsight_server.queries.running import Foreseen, running_out
+from jobsight_server.queries.start import start
 from jobsight_server.savings.savings import Asking, Days, SavingsRow
 from jobsight_server.savings.waste import DAYS_SHOWN, WASTE, WasteRow, newest_day, waste
 from jobsight_server.settings.declared import Settings
@@ -48,13 +48,13 @@ def due_mails(
     """Yield the unsent mails of this week: for each user the cluster with the most unused memory.
 
     Only users with a better request get one, if their name makes an address. Administrators get the findings of
-    *Monday*, if there is one.
+    *Start*, if there is one.
     """
     wanted, week = settings.weekly_mail, _week(now)
     had = set(connection.scalars(select(weekly_mails.c.user).where(weekly_mails.c.week == week)))
     admins = [address for address in wanted.admins if address not in had]
     adjusted = [limits.cluster for limits in settings.adjust]
-    findings = monday(connection, now, machines, adjusted).findings if admins else []
+    findings = start(connection, now, machines, adjusted).findings if admins else []
     for address in admins if findings else ():
         text = "\n".join(f"- {_one_line(each.text)}\n  {_one_line(each.action)}\n" for each in findings)
         yield DueMail(address, address, week, f"Jobsight, {week}: {_one_line(findings[0].text)}", text)

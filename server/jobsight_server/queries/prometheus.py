@@ -19,10 +19,10 @@ from jobsight_server.accounting.last_read import is_running
 from jobsight_server.accounting.runs import ENDED
 from jobsight_server.forecasts.events import last_learn_seq
 from jobsight_server.ground.event_counts import read_event_counts
+from jobsight_server.queries.accuracy import broken
 from jobsight_server.queries.node_states import seen_at, status
 from jobsight_server.queries.rejected import rejections
 from jobsight_server.queries.running import running_out
-from jobsight_server.queries.trust import broken
 from jobsight_server.storage.engine import fetch, total_bytes
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, jobs, nodes, series

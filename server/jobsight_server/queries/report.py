@@ -17,8 +17,8 @@ from jobsight_server.forecasts.last_runs import FAILURE_OF
 from jobsight_server.ground.answers import Record, Share
 from jobsight_server.ground.event_counts import read_event_counts
 from jobsight_server.profiler.exactness import IDLE
+from jobsight_server.queries.accuracy import ACCURACY, AccuracyList, accuracy_list
 from jobsight_server.queries.rejected import REJECTIONS, rejections
-from jobsight_server.queries.trust import TRUST, Trust, trust
 from jobsight_server.savings.confidence import Freed, over_users
 from jobsight_server.savings.kept_sums import group_name
 from jobsight_server.savings.savings import (
@@ -152,7 +152,7 @@ class Report(Record):
     nodes: Freed | None
     node_hour: float | None
     money: Freed | None
-    trust: Trust
+    trust: AccuracyList
     known_today: list[KnownToday]
     excluded: list[Excluded]
     unseen: Unseen | None
@@ -184,7 +184,7 @@ def report(
     )
     ((node_bytes,),) = fetch(connection, _LARGEST_ON_A_NODE, ())
     node_hours = freed.times(_GIB / node_bytes) if node_bytes else None
-    days, weeks = stored.last - stored.first + 1, TRUST.asked("metric", limit=50, by="cluster")
+    days, weeks = stored.last - stored.first + 1, ACCURACY.asked("metric", limit=50, by="cluster")
     return Report(
         metric=metric,
         users=users,
@@ -198,7 +198,7 @@ def report(
         nodes=node_hours and node_hours.times(1.0 / (days * _DAY_HOURS)),
         node_hour=node_hour,
         money=None if node_hours is None or node_hour is None else node_hours.times(node_hour),
-        trust=trust(connection, weeks, stored, reader.config.coverage, now, asking),
+        trust=accuracy_list(connection, weeks, stored, reader.config.coverage, now, asking),
         known_today=_known_today(asking, [each.advice for each in (*of_users, *of_applications)]),
         excluded=_excluded(connection, users),
         unseen=_unseen(connection),

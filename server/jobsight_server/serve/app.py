@@ -23,8 +23,8 @@ from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.systems.listed import systems
 from jobsight_server.web import (
+    accuracy,
     advice,
-    brought,
     efficiency,
     find,
     health,
@@ -36,21 +36,22 @@ from jobsight_server.web import (
     openapi,
     outcomes,
     predictions,
-    trust,
+    savings,
     users,
     waste,
 )
 from jobsight_server.web.kit import units
 from jobsight_server.web.kit.errors import answer_errors
 from jobsight_server.web.kit.login import login, require_page
+from jobsight_server.web.kit.moved import add_moved
 from jobsight_server.web.kit.pages import add_pages, job_url, node_url, user_url
 from jobsight_server.web.kit.routes import AppContext, Route, add_part, end_reading, known_viewer, protect, register
 
 OF_SYSTEMS = tuple(system.module("pages") for system in systems())
 """Modules of nouns, with ``menu``, and ``make_part``, which makes the context of its views."""
 NOUNS: tuple[ModuleType, ...] = (
-    outcomes, predictions, advice, efficiency, open_jobs, now, waste, brought, trust, users, jobs, nodes, network, find,
-    *OF_SYSTEMS, health, openapi,
+    outcomes, predictions, advice, efficiency, open_jobs, now, waste, savings, accuracy, users, jobs, nodes, network,
+    find, *OF_SYSTEMS, health, openapi,
 )  # fmt: skip
 """Modules with ``ROUTES``, and ``add_pages`` where a page is more than the answer of a route."""
 ROUTES: tuple[Route, ...] = tuple(route for noun in NOUNS for route in noun.ROUTES)
@@ -89,6 +90,7 @@ def create_app(
     app.extensions["jobsight_menus"] = [pages.menu for pages in OF_SYSTEMS]
     app.extensions["jobsight_routes"] = ROUTES
     register(app, ROUTES)
+    add_moved(app)
     app.jinja_loader = ChoiceLoader([PackageLoader(package) for package in _TEMPLATES])
     app.register_blueprint(login)
     app.register_blueprint(_pages())

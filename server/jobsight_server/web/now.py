@@ -1,4 +1,4 @@
-"""The site on Monday and now, the load of each node, and rejected data with the kept examples."""
+"""The start page, the site now, the load of each node, and rejected data with the kept examples."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Response
 
 from jobsight_server.ground.amounts import DAY_S
-from jobsight_server.queries.monday import MUTED_DAYS_AT_MOST, Monday, monday, mute
 from jobsight_server.queries.node_states import FIGURES, Machines, NodeLoad
 from jobsight_server.queries.now import JOBS, Now, now_page
 from jobsight_server.queries.rejected import Rejected, rejected_data
+from jobsight_server.queries.start import MUTED_DAYS_AT_MOST, Start, mute
+from jobsight_server.queries.start import start as read_start
 from jobsight_server.web.kit.inputs import choice_argument, given
 from jobsight_server.web.kit.listing import asked_of, wanted_of
 from jobsight_server.web.kit.pages import page
@@ -46,28 +47,28 @@ REJECTED = Route(
 )
 
 
-def this_monday() -> Monday:
+def start() -> Start:
     here = context()
     adjusted = [limits.cluster for limits in here.settings.adjust]
-    return monday(reading(), here.clock(), part(Machines), adjusted)
+    return read_start(reading(), here.clock(), part(Machines), adjusted)
 
 
-MONDAY = Route(
-    "/api/v1/monday",
-    this_monday,
+START = Route(
+    "/api/v1/start",
+    start,
     "At most seven findings, the dearest first, each with its evidence and one action; those that are muted. "
     "A change costs the memory that jobs since then requested and did not use",
     roles=(),
 )
-ROUTES = (MONDAY, NOW, REJECTED)
+ROUTES = (START, NOW, REJECTED)
 
 
 def add_pages(pages: Blueprint) -> None:
-    @pages.get("/", endpoint="monday")
-    def show_monday() -> Response:
-        return page("monday.html", this_monday(), MONDAY)
+    @pages.get("/", endpoint="start")
+    def show_start() -> Response:
+        return page("start.html", start(), START)
 
-    @pages.post("/monday/mute", endpoint="mute")
+    @pages.post("/start/mute", endpoint="mute")
     def mute_finding() -> Response:
         key, reason, days = (request.form.get(name, "").strip() for name in ("key", "reason", "days"))
         if not key or not reason or not days.isdecimal() or int(days[:9]) > MUTED_DAYS_AT_MOST:
@@ -76,7 +77,7 @@ def add_pages(pages: Blueprint) -> None:
         here = context()
         with here.write_engine.begin() as connection:
             mute(connection, key[:1000], here.clock() + int(days) * DAY_S, reason[:1000])
-        return redirect(url_for("pages.monday"), 303)
+        return redirect(url_for("pages.start"), 303)
 
     @pages.get("/now", endpoint="now")
     def show() -> Response:

@@ -81,7 +81,7 @@ def test_its_numbers_are_those_of_pages(
     shown, words = page.read_text(), " ".join(printed.split())
     assert main(["import", str(log), "--cluster", "c", "--database", str(sqlite_engine.url)]) == 0
     waste = ask(log, tmp_path, sqlite_engine, "waste?sort=memory_freed")
-    trust = ask(log, tmp_path, sqlite_engine, "trust?by=cluster")
+    trust = ask(log, tmp_path, sqlite_engine, "accuracy?by=cluster")
     for resource in ("memory", "processors", "runtime"):
         of = waste[resource]
         figures = [hours(of["requested_hours"]), hours(of["used_hours"])], percent(of["unused_share"]), of["jobs"]

@@ -166,7 +166,7 @@ def test_a_user_reads_why(client: FlaskClient, recommended: float, needed_more: 
     ask_for = None if recommended == 4.0 * GIB else recommended
     kept = KEPT["as requested"]
     row = SavingsRow(*amounts, "alpha", "cfd", "ann", "cfd", "7.s", 4.0 * GIB, recommended, ask_for, None, kept)
-    template = client.application.jinja_env.get_template("savings_parts.html")
+    template = client.application.jinja_env.get_template("waste_parts.html")
     assert str(template.make_module().why("memory", row)) == f"Memory {words}"  # type: ignore[attr-defined]
 
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 OPEN = {"/health", "/ready"}
 AGENT_MAY = {"/api/v1/openapi.json"}
 SUBMITTER_MAY = {"/api/v1/advice", "/api/v1/openapi.json"}
-ADMIN_ONLY = {"/api/v1/monday", "/api/v1/now", "/api/v1/rejected"}
+ADMIN_ONLY = {"/api/v1/start", "/api/v1/now", "/api/v1/rejected"}
 
 
 DEFINITIONS = ("/api/v1/resources/{name}", "/api/v1/policies", "/api/v1/objectives")

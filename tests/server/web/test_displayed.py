@@ -72,10 +72,10 @@ SHOWN: list[tuple[str, str, str, str]] = [
       for place, (held, used) in (("memory", MEMORY), ("processors", BUSY), ("runtime", LIMITS))),
     *((f"/waste?limit=25&by={asked}", "rows", "text hours percent hours percent hours percent count text",
        f"SELECT {by}, {LEFT}, count(*), cluster {USED} {days} GROUP BY 1, cluster") for asked, by, days in WASTE),
-    ("/brought", "weeks", "text count count", f"SELECT {WEEK}, count(*), count(DISTINCT j.user) {USED} 53 GROUP BY 1"),
-    *((f"/trust?metric=memory{asked}", "rows", SHARES, f"SELECT j.user, {TRUST} {days} GROUP BY 1")
+    ("/savings", "weeks", "text count count", f"SELECT {WEEK}, count(*), count(DISTINCT j.user) {USED} 53 GROUP BY 1"),
+    *((f"/accuracy?metric=memory{asked}", "rows", SHARES, f"SELECT j.user, {TRUST} {days} GROUP BY 1")
       for asked, days in (("", 32), ("&range=90d", 60), ("&since=2023-11-22&until=2023-12-05", DAYS_OF_TRUST))),
-    ("/trust?by=cluster", "rows", SHARES, f"SELECT cluster || ' Memory', {TRUST} 32 GROUP BY 1"),
+    ("/accuracy?by=cluster", "rows", SHARES, f"SELECT cluster || ' Memory', {TRUST} 32 GROUP BY 1"),
     ("/users", "users", "text text count", 'SELECT "user", cluster, count(*) FROM jobs GROUP BY 1, 2'),
     ("/network?limit=25", "applications", "text count hours",
      f"SELECT 'of ' || user, count(*), {BUSY[0]} {USED} 29 GROUP BY 1"),

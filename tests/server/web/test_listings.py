@@ -27,7 +27,7 @@ LISTS: dict[str, tuple[str, str]] = {
     "users": ("/users", "users"),
     "nodes": ("/nodes", "nodes"),
     "waste": ("/waste", "rows"),
-    "trust": ("/trust", "rows"),
+    "accuracy": ("/accuracy", "rows"),
     "now": ("/now", "jobs"),
     "network": ("/network", "applications"),
     "applications": ("/network", "applications"),
@@ -166,7 +166,7 @@ def test_links_of_a_page_keep_what_it_shows(person: FlaskClient, path: str) -> N
     kept |= {"search": "a"} if listing.is_searched else {}
     text = person.get(page, query_string={**kept, **(SPAN if listing.span else {})}).text
     heads = [urlsplit(html.unescape(link)) for link in re.findall(r'<th scope="col"[^>]*><a href="([^"]+)"', text)]
-    assert len(heads) >= (2 if path in ("users", "nodes", "waste", "trust") else 0)
+    assert len(heads) >= (2 if path in ("users", "nodes", "waste", "accuracy") else 0)
     for link in heads:
         query = {name: values[0] for name, values in parse_qs(link.query).items()}
         assert link.path == page
@@ -185,7 +185,7 @@ STEADY = {
     "users": {"user", "cluster"},
     "nodes": {"name", "cluster"},
     "waste": {"name"},
-    "trust": {"name", "metric"},
+    "accuracy": {"name", "metric"},
     "now": {"started"},
     "applications": {"application"},
     "user/applications": {"name"},

@@ -260,7 +260,7 @@ def test_trust_judges_what_was_recommended(served: Any) -> None:
     recommended = [amount for number in range(13) if (amount := recorded[f"{number}"]) != 64 * 1024 * MIB]
     assert len(recommended) == 10
     assert all(amount is not None and 308 * MIB <= amount < 500 * MIB for amount in recommended)
-    metrics = served.client("scheduler").get("/api/v1/trust?cluster=gamma").json["metrics"]
+    metrics = served.client("scheduler").get("/api/v1/accuracy?cluster=gamma").json["metrics"]
     memory = next(each for each in metrics if each["metric"] == "memory")
     assert (memory["jobs"], memory["bounds"], memory["held"]) == (11, 10, 9 / 10), "of the first job nothing was known"
 
@@ -500,12 +500,12 @@ def test_every_surface_gives_the_same_amounts_by_the_rules(
         "no request": mib >= largest,
         "tight": mib == 1000,
     }[site], mib
-    trust = served.client("scheduler").get("/api/v1/trust?cluster=gamma").json["requests"]
+    trust = served.client("scheduler").get("/api/v1/accuracy?cluster=gamma").json["requests"]
     kept = {each["reason"]: each["applications"] for each in trust["kept"]}
     assert trust["applications"] == trust["less"] + trust["more"] + sum(kept.values())
     if site in REASONS:
         assert kept == {REASONS[site]: 1}
-        assert KEPT[REASONS[site]] in served.person().get("/trust").text
+        assert KEPT[REASONS[site]] in served.person().get("/accuracy").text
     else:
         assert (trust["less"], trust["more"]) == (int(mib < (asked or 0)), int(asked is not None and mib > asked))
     assert runtime == 36_000

@@ -68,13 +68,13 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/node?name=n1&since=2023-11-14T21:56:40Z", None, 200
     for noun, name in (("user", "group/bob"), ("job", "77.server"), ("node", "n1")):
         yield "get", f"{api}/{noun}?name={name}&cluster={'beta' if noun == 'user' else 'alpha'}", None, 200
-    yield "get", f"{api}/trust?by=cluster&metric=memory&range=1y&sort=held&order=desc&limit=3", None, 200
+    yield "get", f"{api}/accuracy?by=cluster&metric=memory&range=1y&sort=held&order=desc&limit=3", None, 200
     yield "get", f"{api}/network?cluster=alpha&limit=2", None, 200
     yield "get", f"{api}/applications?user=ada&uplink_bps=1e9&sort=jobs&order=asc", None, 200
     yield "get", f"{api}/now", None, 200
-    yield "get", f"{api}/monday", None, 200
+    yield "get", f"{api}/start", None, 200
     yield "get", f"{api}/waste", None, 200
-    yield "get", f"{api}/brought?node_hour=0.9&cluster=alpha", None, 200
+    yield "get", f"{api}/savings?node_hour=0.9&cluster=alpha", None, 200
     yield "get", f"{api}/waste?by=account&cluster=alpha&range=1y&sort=memory_improved&order=asc&limit=3", None, 200
     yield "get", f"{api}/rejected", None, 200
     submitted = {"cluster": "alpha", "user": HOSTILE, "memory_bytes": "4gb"}

@@ -23,9 +23,10 @@ from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.queries.rejected import REJECTIONS
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_counts import count_all
+from jobsight_server.web.kit.moved import MOVED
 from jobsight_server.web.kit.pages import job_url, node_url, user_url
 
-PATHS = ("/", "/waste", "/brought", "/trust", "/users", "/jobs", "/nodes", "/now", "/network")
+PATHS = ("/", "/waste", "/savings", "/accuracy", "/users", "/jobs", "/nodes", "/now", "/network")
 
 # What an accounting file can hold in UTF-8; NUL ends the address of a request.
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=40)
@@ -41,7 +42,7 @@ def test_an_empty_site_has_pages_and_their_json(client: FlaskClient, path: str) 
     link = not_none(re.search(r'<link rel="alternate" type="application/json" href="([^"]+)">', page.text))
     assert isinstance(client.get(link[1].replace("&amp;", "&")).get_json(), dict)
     menu = re.findall(r">(\w+)</(?:a|summary)>", page.text.partition('aria-label="Pages"')[2].partition("</nav>")[0])
-    assert menu == ["Monday", "Waste", "Brought", "Trust", "Users", "Jobs", "Now", "Nodes", "Network"], "no agents"
+    assert menu == ["Start", "Waste", "Savings", "Accuracy", "Users", "Jobs", "Now", "Nodes", "Network"], "no agents"
     assert "Nodes up" not in page.text, "no row of zeros"
 
 
@@ -246,3 +247,10 @@ def test_a_job_that_waits_has_no_start(client: FlaskClient, sqlite_engine: Engin
     assert (jobs["queued"], jobs["ended"], jobs["waiting"]) == (1, 1, 1)
     (user,) = client.get("/api/v1/users").get_json()["users"]
     assert user["jobs"] == 1
+
+
+def test_old_addresses_lead_to_the_new_ones(planted: FlaskClient) -> None:
+    for old, new in MOVED.items():
+        answer = planted.get(f"{old}?cluster=alpha%26")
+        assert (answer.status_code, answer.location) == (308, f"{new}?cluster=alpha%26")
+        assert planted.get(new).status_code == 200

@@ -178,14 +178,14 @@ def test_who_wastes_most(ask: Ask, question: str, link: str | None, cell: int, w
 
 def test_what_it_brought(ask: Ask, sql: Sql) -> None:
     walk = ask("What did it bring?")
-    walk.click("Brought")
+    walk.click("Savings")
     held = """
         SELECT sum(requested_memory_bytes / 1073741824.0 * ("end" - start)) / 3600 / 64 FROM jobs
         WHERE profiled AND "end" >= (SELECT max("end") FROM jobs) - 53 * 86400
     """
     ((hours,),) = sql(held)
     assert walk.answer.startswith("Nothing was adjusted yet. Recommended requests would have freed ")
-    assert f" of {FORMATS['hours'](hours)} node-hours in 8 weeks. Next: Monday " in walk.answer
+    assert f" of {FORMATS['hours'](hours)} node-hours in 8 weeks. Next: Start " in walk.answer
 
 
 def test_which_jobs_fill_a_link(ask: Ask, sql: Sql, engine: Engine) -> None:
@@ -271,7 +271,7 @@ def test_what_will_run_out_in_the_next_hour(ask: Ask, sql: Sql) -> None:
 
 def test_whose_forecasts_are_wrong_since_when(ask: Ask) -> None:
     walk = ask("Whose forecasts are wrong, since when?")
-    walk.click("Trust")
+    walk.click("Accuracy")
     assert f"memory of user kim since {BROKEN_ON}," in walk.answer
 
 

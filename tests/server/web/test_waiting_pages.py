@@ -31,8 +31,8 @@ def test_both_stand_on_their_page_and_names_are_text(client: FlaskClient, sqlite
     page = client.get(f"/job?{urlencode({'cluster': 'a', 'name': HOSTILE})}").text
     assert "Forecast changes while it waited" in page
     assert page.index("2.00 GiB") < page.index("8.00 GiB"), "of the whole job, the new amount first"
-    brought = client.get("/brought").text
-    assert brought.index("16.0 GiB") < brought.index("3.00 GiB")
-    for text in (page, brought):
+    savings = client.get("/savings").text
+    assert savings.index("16.0 GiB") < savings.index("3.00 GiB")
+    for text in (page, savings):
         assert escape(HOSTILE) in text
         assert HOSTILE not in text

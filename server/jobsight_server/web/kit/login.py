@@ -131,7 +131,7 @@ def require_page() -> AnyResponse | None:
     if found.role != "user":
         return None
     assert found.name is not None
-    if request.endpoint == "pages.monday":
+    if request.endpoint == "pages.start":
         return redirect(url_for("pages.mine", user=found.name), 303)
     own = OWN_PAGES.get(request.endpoint or "")
     if own is None:

@@ -1,4 +1,4 @@
-"""The page Trust on planted histories. Its figures are compared with SQL in test_displayed.py."""
+"""The page Accuracy on planted histories. Its figures are compared with SQL in test_displayed.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .planted import BROKEN_ON, SCRIPT, USERS
 
 
 def ask(planted: FlaskClient, **query: Any) -> Any:
-    return make.answered(planted.get("/api/v1/trust", query_string=query))
+    return make.answered(planted.get("/api/v1/accuracy", query_string=query))
 
 
 def test_who_broke_stands_first_with_the_first_bad_day(planted: FlaskClient) -> None:
@@ -30,7 +30,7 @@ def test_who_broke_stands_first_with_the_first_bad_day(planted: FlaskClient) -> 
         "2024-01-08",
     ]
     assert {row["name"]: row["first_bad_day"] for row in found["rows"]}["zoe"] is None
-    page = " ".join(planted.get("/trust?range=90d").text.split())
+    page = " ".join(planted.get("/accuracy?range=90d").text.split())
     assert f"since <strong>{BROKEN_ON}</strong>, 94 % accurate before" in page
     assert SCRIPT not in page
     application = ask(planted, range="90d", metric="memory", by="application")
@@ -65,4 +65,4 @@ def test_without_an_end_it_is_about_the_newest_weeks(planted: FlaskClient) -> No
     assert len(found["week_starts"]) == 5
     none = ask(planted, since="1999-01-01", until="1999-02-01")
     assert (none["first_day"], none["rows"]) == (None, [])
-    assert "No finished job of these weeks" in planted.get("/trust?since=1999-01-01&until=1999-02-01").text
+    assert "No finished job of these weeks" in planted.get("/accuracy?since=1999-01-01&until=1999-02-01").text

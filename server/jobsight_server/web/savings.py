@@ -1,10 +1,9 @@
-"""``/api/v1/brought``: what changed requests brought, for those who decide on them, on one printed page."""
+"""``/api/v1/savings``: what changed requests freed, for those who decide on them, on one printed page."""
 
 from __future__ import annotations
 
 from jobsight_server.ground.parameters import NAME, Parameter
-from jobsight_server.savings.brought import Brought
-from jobsight_server.savings.brought import brought as read_brought
+from jobsight_server.savings.by_week import SavingsByWeek, savings_by_week
 from jobsight_server.web.kit.inputs import cluster_argument, number_argument
 from jobsight_server.web.kit.routes import Route, reading
 
@@ -13,17 +12,17 @@ _PRICE = Parameter(
 )
 
 
-def brought() -> Brought:
+def savings() -> SavingsByWeek:
     cluster, node_hour = cluster_argument(), number_argument(_PRICE.name, _PRICE.schema)
-    return read_brought(reading(), cluster, node_hour)
+    return savings_by_week(reading(), cluster, node_hour)
 
 
 ROUTES = (
     Route(
-        "/api/v1/brought",
-        brought,
+        "/api/v1/savings",
+        savings,
         "Node-hours and money that changed requests freed, by week, before and since they began; failures and adoption",
         (Parameter("cluster", "only this cluster's", NAME), _PRICE),
-        page="brought",
+        page="savings",
     ),
 )

@@ -1,4 +1,4 @@
-"""What changed requests brought: node-hours freed by week, before and since changes began, failures, adoption."""
+"""What changed requests freed: node-hours by week, before and since changes began, failures, adoption."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Adoption(Record):
     asked_since: float | None
 
 
-class Brought(Record):
+class SavingsByWeek(Record):
     """The newest eight weeks with counted jobs. ``began``: when the first job was changed by `jobsight adjust`, or was
     assigned in a trial; null where neither happened. The week in which it began counts as ``since``.
 
@@ -118,7 +118,7 @@ class Brought(Record):
     last: list[Adjustment]
 
 
-def brought(connection: Connection, cluster: str | None, node_hour: float | None) -> Brought:
+def savings_by_week(connection: Connection, cluster: str | None, node_hour: float | None) -> SavingsByWeek:
     """Return the figures of one cluster, or of all; ``node_hour``: the price of a node for an hour."""
     *_, gib, assumed = mean_node(connection)
     began, began_by, seed = _began(connection, cluster)
@@ -132,7 +132,7 @@ def brought(connection: Connection, cluster: str | None, node_hour: float | None
     numbers = np.arange(len(mondays))
     before, since = numbers[~is_since], numbers[is_since]
     *of_weeks, of_before, of_since = _figures(sums, [*numbers[:, None], before, since], node_hour)
-    return Brought(
+    return SavingsByWeek(
         cluster=cluster,
         node_hour=node_hour,
         node_gib=gib,

@@ -1,4 +1,4 @@
-"""Brought: node-hours freed by week against plain SQL, with intervals, failures and adoption, before and since."""
+"""Savings: node-hours freed by week against plain SQL, with intervals, failures and adoption, before and since."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def follows(row: Any) -> bool:
 
 def test_its_numbers_are_those_of_sql_with_intervals_over_users(planted: FlaskClient, engine: Engine) -> None:
     adjust(engine)
-    found: Any = planted.get("/api/v1/brought?node_hour=0.5").json
+    found: Any = planted.get("/api/v1/savings?node_hour=0.5").json
     first = {"first": FIRST}
     with engine.connect() as connection:
         held = connection.execute(text(HELD), first).all()
@@ -102,7 +102,7 @@ def test_its_numbers_are_those_of_sql_with_intervals_over_users(planted: FlaskCl
     assert {row["user"] for row in found["adoption"]} == advised
     asked = {row["user"]: (row["asked_before"], row["asked_since"]) for row in found["adoption"]}
     assert asked["imp"] == pytest.approx(((23 * 20 + 5 * 5) / 28 / 4.8, 5 / 4.8)), "from day 30 on as recommended"
-    page = " ".join(re.sub("<[^>]+>", " ", planted.get("/brought?node_hour=0.5").text).split())
+    page = " ".join(re.sub("<[^>]+>", " ", planted.get("/savings?node_hour=0.5").text).split())
     assert f"{since['lowered']} jobs with less memory freed" in page
     assert f"{since['lowered_ran_out']} of these jobs ran out of memory" in page
-    assert planted.get("/brought?node_hour=0").status_code == 400
+    assert planted.get("/savings?node_hour=0").status_code == 400

@@ -15,11 +15,11 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server.forecasts.last_runs import last_runs
 from jobsight_server.ground.amounts import DAY_S, percent
 from jobsight_server.ground.answers import Record
+from jobsight_server.queries.accuracy import broken
 from jobsight_server.queries.changed_use import Histogram, changed_applications
 from jobsight_server.queries.node_states import Machines, NodeName, seen_at, status
 from jobsight_server.queries.running import nodes_of_running
-from jobsight_server.queries.trust import broken
-from jobsight_server.savings.brought import mean_node
+from jobsight_server.savings.by_week import mean_node
 from jobsight_server.savings.confidence import over_users
 from jobsight_server.savings.kept_sums import as_date
 from jobsight_server.savings.savings import Days, saved_amounts, stored_days, sums_of_all, sums_of_user, widened
@@ -71,7 +71,7 @@ class Finding(Record):
     muted_reason: str | None = None
 
 
-class Monday(Record):
+class Start(Record):
     """The dearest ``findings``, ``more`` others, and the muted ones. Costs are in nodes of ``node_processors`` and
     ``node_gib`` of memory: the mean of the nodes with agents, else ``assumed``."""
 
@@ -118,9 +118,9 @@ def _site(connection: Connection, now: float) -> _Site:
     return _Site(connection, now, *node, widened(days, stored), (days.last - days.first + 1) / 7.0)
 
 
-def monday(
+def start(
     connection: Connection, now: float, machines: Machines | None = None, adjusted: Collection[str] = ()
-) -> Monday:
+) -> Start:
     """Return the findings, those with the largest cost first, unknown costs last.
 
     ``adjusted``: the clusters whose waiting jobs `jobsight adjust` changes already.
@@ -135,7 +135,7 @@ def monday(
     shown, muted = [each for each in found if each.key not in mutes], [each for each in found if each.key in mutes]
     for each in muted:
         each.muted_until, each.muted_reason = mutes[each.key].until, mutes[each.key].reason
-    return Monday(now, shown[:SHOWN], len(shown[SHOWN:]), muted, site.processors, site.gib, site.assumed)
+    return Start(now, shown[:SHOWN], len(shown[SHOWN:]), muted, site.processors, site.gib, site.assumed)
 
 
 def mute(connection: Connection, key: str, until: float, reason: str) -> None:

@@ -113,7 +113,7 @@ def scores_of_each(
 
 BY = ("user", "application", "cluster")
 RANGE = "30d"
-TRUST = Listing(
+ACCURACY = Listing(
     ("break", "jobs", "accuracy", "within20", "held", "name", "metric"),
     lowest_first=("name", "metric", "accuracy", "within20", "held"),
     steady=("name", "metric"),
@@ -160,7 +160,7 @@ class WeekScore(Record):
     is_worse: bool
 
 
-class TrustRow(Score):
+class AccuracyRow(Score):
     """One user, application or cluster in one metric. ``weeks`` has those with a forecast.
 
     ``first_bad_day``: since then accuracy is lower, and still is (docs/use/definitions.md, Broken forecasts), from
@@ -176,14 +176,14 @@ class TrustRow(Score):
     weeks: list[WeekScore]
 
 
-class MetricTrust(Score):
+class MetricAccuracy(Score):
     """One metric over all clusters and users: of 100 bounds, ``promised`` times 100 are to be held."""
 
     metric: Metric
     promised: Share
 
 
-class Trust(ListPage):
+class AccuracyList(ListPage):
     """Forecasts of jobs that ended in whole weeks (UTC, from Monday); days are null where no forecast is counted.
 
     ``requests``: how many applications are advised to request less memory, and why others are not.
@@ -198,9 +198,9 @@ class Trust(ListPage):
     last_day: Date | None
     promised: Share
     week_starts: list[Date]
-    metrics: list[MetricTrust]
+    metrics: list[MetricAccuracy]
     broken: int
-    rows: list[TrustRow]
+    rows: list[AccuracyRow]
     requests: AdvisedRequests | None
 
 
@@ -224,9 +224,9 @@ def broken(connection: Connection, by: str, *, every: bool = False) -> list[tupl
     return sorted(known, key=lambda each: each[1].since - each[1].before if each[1] else 0.0)
 
 
-def trust(
+def accuracy_list(
     connection: Connection, asked: Asked, days: Days, promised: float, now: float, asking: Asking | None = None
-) -> Trust:
+) -> AccuracyList:
     """Return accuracy and share held by whole weeks; ``promised`` is the share of jobs to stay within what is
     recommended.
 
@@ -249,7 +249,7 @@ def trust(
     shown = [group for _, group in ordered]
     weeks = scores_of_each(connection, by, "week", [(group.group_id, group.metric) for group in shown], first, last)
     any_counted = any(scores.jobs for scores in site.values())
-    return Trust(
+    return AccuracyList(
         *position,
         now=now,
         by=by,
@@ -260,7 +260,7 @@ def trust(
         promised=promised,
         week_starts=[_date(week) for week in range(first, last + 1, 7)],
         metrics=[
-            MetricTrust(**_figures(scores, promised), metric=metric, promised=promised)
+            MetricAccuracy(**_figures(scores, promised), metric=metric, promised=promised)
             for metric, scores in site.items()
             if scores.jobs or not METRICS[metric].of_gpus
         ],
@@ -306,8 +306,8 @@ def _values(groups: Sequence[GroupScores], breaks: Mapping[tuple[int, str], Brea
     ]
 
 
-def _row(group: GroupScores, fall: Break | None, weeks: Sequence[tuple[int, Scores]], promised: float) -> TrustRow:
-    return TrustRow(
+def _row(group: GroupScores, fall: Break | None, weeks: Sequence[tuple[int, Scores]], promised: float) -> AccuracyRow:
+    return AccuracyRow(
         **_figures(group, promised),
         cluster=group.cluster,
         name=group.name,

@@ -1,4 +1,4 @@
-"""Monday: which findings there are, what each costs, and that they can be muted with a reason."""
+"""The start page: which findings there are, what each costs, and that they can be muted with a reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests import make
 from jobsight_predictor.reliability.sessions import SessionSettings
 from jobsight_server.forecasts.last_runs import LastRun
 from jobsight_server.queries.changed_use import changed_applications
-from jobsight_server.queries.monday import MUTED_DAYS_AT_MOST, SHOWN
+from jobsight_server.queries.start import MUTED_DAYS_AT_MOST, SHOWN
 from jobsight_server.storage import schema
 from jobsight_server.systems.ranking.periodic import update_machines
 
@@ -25,7 +25,7 @@ MIB = 2.0**20
 
 
 def findings(client: FlaskClient) -> dict[str, Any]:
-    return {found["key"]: found for found in client.get("/api/v1/monday").json["findings"]}
+    return {found["key"]: found for found in client.get("/api/v1/start").json["findings"]}
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
@@ -63,20 +63,20 @@ def test_findings_are_there_with_its_evidence_and_can_be_muted(planted: FlaskCli
     page = planted.get("/").text
     assert page.count("<article") == len(found) <= SHOWN
     form = {"key": "kills alpha n1", "days": "3", "reason": "new <board> ordered"}
-    assert planted.post("/monday/mute", data=form, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 303
+    assert planted.post("/start/mute", data=form, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 303
     assert "kills alpha n1" not in findings(planted)
-    (muted,) = planted.get("/api/v1/monday").json["muted"]
+    (muted,) = planted.get("/api/v1/start").json["muted"]
     assert (muted["muted_until"], muted["muted_reason"]) == (NOW + 3 * DAY_S, form["reason"])
     assert "new &lt;board&gt; ordered" in planted.get("/").text
-    planted.post("/monday/mute", data=form | {"days": "0"}, headers={"Sec-Fetch-Site": "same-origin"})
+    planted.post("/start/mute", data=form | {"days": "0"}, headers={"Sec-Fetch-Site": "same-origin"})
     assert "kills alpha n1" in findings(planted)
     for bad in ({"days": "-1"}, {"days": f"{MUTED_DAYS_AT_MOST + 1}"}, {"reason": " "}, {"key": ""}):
-        answer = planted.post("/monday/mute", data=form | bad, headers={"Sec-Fetch-Site": "same-origin"})
+        answer = planted.post("/start/mute", data=form | bad, headers={"Sec-Fetch-Site": "same-origin"})
         assert answer.status_code == 400, bad
 
 
 def test_nothing_to_say_is_not_said(client: FlaskClient) -> None:
-    assert client.get("/api/v1/monday").json["findings"] == []
+    assert client.get("/api/v1/start").json["findings"] == []
     assert "Nothing needs a decision this week." in client.get("/").text
 
 
