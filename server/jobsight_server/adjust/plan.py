@@ -85,8 +85,8 @@ def planned_running(job: PresentJob, known: KnownNeed, now: float, limits: Adjus
 
 
 def is_chosen(cluster: str, user: str, limits: AdjustLimits) -> bool:
-    """Return whether the user is among the share whose jobs are changed."""
-    return share_of("users", cluster, user) < limits.users_share
+    """Return whether the user is among the share whose jobs are changed, and not to be left alone."""
+    return user not in limits.keep and share_of("users", cluster, user) < limits.users_share
 
 
 class Needs:

@@ -189,13 +189,18 @@ SCHEDULERS: dict[str, Scheduler] = {
 """Scheduler by format of the accounting log; the other formats do not name one."""
 
 
-def scheduler_of(connection: Connection, sources: Iterable[AccountingSource], cluster: str) -> Scheduler | None:
-    """Return the scheduler of the cluster's logs, by the settings or by the files read; None if that is not one."""
+def log_format(connection: Connection, sources: Iterable[AccountingSource], cluster: str) -> str | None:
+    """Return the scheduler's format of the cluster's logs, by the settings or by the files read; None if not one."""
     files = accounting_files.c
-    formats = {"slurm" if source.sacct else source.format for source in sources if source.cluster == cluster} - {None}
+    formats = {source.scheduler for source in sources if source.cluster == cluster} - {""}
     formats = formats or {*connection.scalars(select(files.log_format).where(files.cluster == cluster).distinct())}
-    found = {SCHEDULERS[name] for name in formats if name in SCHEDULERS}
+    found = formats & SCHEDULERS.keys()
     return found.pop() if len(found) == 1 else None
+
+
+def scheduler_of(connection: Connection, sources: Iterable[AccountingSource], cluster: str) -> Scheduler | None:
+    """Return the scheduler of the cluster's logs; None if that is not one."""
+    return SCHEDULERS.get(log_format(connection, sources, cluster) or "")
 
 
 class AskLine(Record):

@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scheduler",
         choices=("slurm", "pbs"),
-        help="scheduler with the commands to use (required, except with --report)",
+        help="scheduler with the commands to use (default: that of the cluster's [[adjust]] or [[accounting]] table)",
     )
     parser.add_argument("--cluster", metavar="NAME", help="cluster of an [[adjust]] table (default: the only one; for "
                         "--report all)")  # fmt: skip
@@ -58,8 +58,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.report:
         return _report(args)
-    if args.scheduler is None:
-        raise UserError("give --scheduler slurm or pbs: its commands list and change the jobs")
     if args.trial is not None and args.undo is not None:
         raise UserError("--trial and --undo exclude each other")
     settings = settings_of(args)
@@ -101,16 +99,19 @@ def _limits(settings: Settings, cluster: str | None) -> AdjustLimits:
     return found[0]
 
 
-def _scheduler(settings: Settings, limits: AdjustLimits, kind: str) -> SchedulerCommands:
+def _scheduler(settings: Settings, limits: AdjustLimits, given: str | None) -> SchedulerCommands:
     source = next((one for one in settings.accounting if one.cluster == limits.cluster), None)
-    wrong = source is not None and source.scheduler and (source.scheduler == "slurm") != (kind == "slurm")
-    if wrong and source is not None:
-        raise UserError(f"--scheduler {kind}: the accounting of {limits.cluster} is of {source.scheduler}")
+    known = limits.scheduler or ("" if source is None else source.scheduler)
+    kind = given or known
+    if kind not in ("slurm", "pbs", "pbspro", "torque"):
+        how = 'write scheduler = "slurm", "pbspro" or "torque" into its [[adjust]] table'
+        raise UserError(f"cannot change jobs of {limits.cluster}, whose scheduler is {kind or 'unknown'}: {how}")
+    if known and (known == "slurm") != (kind == "slurm"):
+        raise UserError(f"--scheduler {kind}: the scheduler of {limits.cluster} is {known}")
     queue = () if source is None else source.queue_command
     if kind == "slurm":
         return Slurm(queue or ("squeue",), limits.command or ("scontrol",), limits.timeout_s)
-    is_torque = source is not None and source.scheduler == "torque"
-    return Pbs(queue or ("qstat",), limits.command or ("qalter",), limits.timeout_s, is_torque)
+    return Pbs(queue or ("qstat",), limits.command or ("qalter",), limits.timeout_s, known == "torque")
 
 
 def show(result: Result, console: Console, *, is_dry: bool) -> None:

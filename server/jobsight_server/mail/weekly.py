@@ -48,16 +48,19 @@ def due_mails(
     """Yield the unsent mails of this week: for each user the cluster with the most unused memory.
 
     Only users with a better request get one, if their name makes an address. Administrators get the findings of
-    *Start*, if there is one.
+    *Start*, if there are any.
     """
     wanted, week = settings.weekly_mail, _week(now)
     had = set(connection.scalars(select(weekly_mails.c.user).where(weekly_mails.c.week == week)))
     admins = [address for address in wanted.admins if address not in had]
-    adjusted = [limits.cluster for limits in settings.adjust]
-    findings = start(connection, now, machines, adjusted).findings if admins else []
-    for address in admins if findings else ():
-        text = "\n".join(f"- {_one_line(each.text)}\n  {_one_line(each.action)}\n" for each in findings)
-        yield DueMail(address, address, week, f"Jobsight, {week}: {_one_line(findings[0].text)}", text)
+    cards = start(connection, now, settings, machines).cards if admins else []
+    lines = [
+        f"- {_one_line((card.noun == 'user') * f'{card.name}: ' + each.text)}\n  {_one_line(each.action)}\n"
+        for card in cards
+        for each in card.findings
+    ]
+    for address in admins if lines else ():
+        yield DueMail(address, address, week, f"Jobsight, {week}: {lines[0][2:].splitlines()[0]}", "\n".join(lines))
     if not wanted.domain:
         return
     had |= set(wanted.unsubscribed)

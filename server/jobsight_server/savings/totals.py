@@ -77,6 +77,9 @@ AMOUNTS_KEPT = KeptSums(
 )
 KEPT = (AMOUNTS_KEPT, SCORES_KEPT)
 
+PROVES_IDLE = 0.05
+"""A job that never had more than this share of its GPUs busy counts with that, though its mean is unknown."""
+
 # Sums of whole units are exact, in any order of counting jobs and taking them back.
 _UNITS = {"memory": 2.0**20, "runtime": 1.0, "cpu": 1.0, "gpu_utilisation": 1.0}
 
@@ -98,7 +101,9 @@ def amounts_of(job: Any, metric: str, value: float | None, attempts: Sequence[fl
         processors, request, attempts = (job.processors if metric == "cpu" else job.gpus) or 0, 1.0, (1.0,)
         weight = processors * (job.end - job.start)
         if metric == "gpu_utilisation":
-            value = job.mean / processors if processors and job.mean is not None else None
+            # Where only the most that were busy at one time is known, hardly any proves that they were idle.
+            busy = value if job.mean is None and (value or 0.0) <= PROVES_IDLE * processors else job.mean
+            value = busy / processors if processors and busy is not None else None
         value = None if value is None else min(value, 1.0)
     else:
         processors, request = job.processors or 0, job.asked_walltime_s

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
@@ -37,10 +37,11 @@ class Access(Struct, frozen=True, forbid_unknown_fields=True):
 class AdjustLimits(Struct, frozen=True, forbid_unknown_fields=True):
     """Limits of changes to the jobs of ``cluster``.
 
-    ``users_share``: the share of the users whose jobs are changed, always the same ones. ``memory``: whether to change
-    it; time limits are never lowered. No job gets less than the share ``keep_share`` of its user's request, nor more
-    than ``raise_to`` times that. Running jobs that reach their limit within ``running_within_s``, and should need
-    longer, get more; 0: running jobs are left alone. ``command`` is `scontrol` or `qalter`, an argument list.
+    ``users_share``: the share of the users whose jobs are changed, always the same ones, without those to ``keep``.
+    ``memory``: whether to change it; time limits are never lowered. No job gets less than the share ``keep_share`` of
+    its user's request, nor more than ``raise_to`` times that. Running jobs that reach their limit within
+    ``running_within_s``, and should need longer, get more; 0: running jobs are left alone. ``scheduler``: that of the
+    cluster, by default by its accounting. ``command`` is `scontrol` or `qalter`, an argument list.
 
     ``FIXED`` are no settings, or no longer: changes by less than the share ``least_change`` are not made; one run makes
     ``jobs_at_most`` changes; a command is ended after ``timeout_s``.
@@ -51,8 +52,10 @@ class AdjustLimits(Struct, frozen=True, forbid_unknown_fields=True):
     )
 
     cluster: Annotated[str, Meta(min_length=1)]
+    scheduler: Literal["", "slurm", "pbspro", "torque"] = ""
     users_share: Annotated[float, Meta(ge=0, le=1)] = 0.1
     memory: bool = True
+    keep: tuple[str, ...] = ()
     keep_share: Annotated[float, Meta(ge=0, le=1)] = 0.1
     raise_to: Annotated[float, Meta(ge=1, le=1000)] = 1.0
     running_within_s: Annotated[float, Meta(ge=0, le=366 * 86400)] = 0.0

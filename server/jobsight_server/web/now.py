@@ -49,15 +49,14 @@ REJECTED = Route(
 
 def start() -> Start:
     here = context()
-    adjusted = [limits.cluster for limits in here.settings.adjust]
-    return read_start(reading(), here.clock(), part(Machines), adjusted)
+    return read_start(reading(), here.clock(), here.settings, part(Machines))
 
 
 START = Route(
     "/api/v1/start",
     start,
-    "At most seven findings, the dearest first, each with its evidence and one action; those that are muted. "
-    "A change costs the memory that jobs since then requested and did not use",
+    "At most seven cards, the dearest first: the findings about a user, a node or a cluster, each with the jobs behind "
+    "it and one action; a text to send to the user; muted cards",
     roles=(),
 )
 ROUTES = (START, NOW, REJECTED)
@@ -72,7 +71,7 @@ def add_pages(pages: Blueprint) -> None:
     def mute_finding() -> Response:
         key, reason, days = (request.form.get(name, "").strip() for name in ("key", "reason", "days"))
         if not key or not reason or not days.isdecimal() or int(days[:9]) > MUTED_DAYS_AT_MOST:
-            most = f"a finding's key, a reason, and 0 to {MUTED_DAYS_AT_MOST} days"
+            most = f"a card's key, a reason, and 0 to {MUTED_DAYS_AT_MOST} days"
             raise BadRequest(f"give {most}; days = {days[:20]!r}, reason = {reason[:60]!r}")
         here = context()
         with here.write_engine.begin() as connection:

@@ -191,7 +191,7 @@ def test_only_jobs_of_known_form_and_chosen_users_are_touched(site: Any) -> None
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (("--scheduler", "slurm"), "the accounting of alpha is of pbspro"),
+        (("--scheduler", "slurm"), "the scheduler of alpha is pbspro"),
         (("--cluster", "beta"), "no [[adjust]] table for cluster 'beta'; there is one for alpha"),
         (("--trial", "0.5", "--undo"), "exclude each other"),
     ],

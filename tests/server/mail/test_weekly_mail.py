@@ -105,7 +105,7 @@ def test_a_user_reads_of_five_jobs_that_run_out_and_only_of_running_ones(
     assert ("And 3 more." in printed) == (lines > 0)
 
 
-def test_administrators_read_the_findings_of_monday_once_a_week(wasteful: Engine) -> None:
+def test_administrators_read_the_findings_once_a_week(wasteful: Engine) -> None:
     """A silent node and a job at its limit; the job's owner, who also wastes memory, reads of the job."""
     with wasteful.begin() as connection:
         make.node(connection, "n<1>\n")

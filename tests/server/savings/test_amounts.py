@@ -22,6 +22,8 @@ class Job(NamedTuple):
     end: float = HOUR
     ran_out: bool = False
     failed: bool = False
+    gpus: int | None = None
+    mean: float | None = None
 
     @property
     def asked_processors(self) -> int | None:
@@ -62,6 +64,14 @@ def test_a_killed_job_repeats_with_twice_its_request_and_one_that_ran_on_repeats
     assert found["bound_held"] == 2 * (2 + 4) * GIB * HOUR
     assert amounts(killed, "memory", 1.0 * GIB, GIB)["request_held"] == 2 * (1 + 2) * GIB * HOUR
     assert amounts(killed, "memory", 1.0 * GIB, GIB)["bound_held"] == 2 * (1 + 2) * GIB * HOUR
+
+
+def test_gpus_count_with_their_mean_or_with_a_maximum_that_proves_them_idle() -> None:
+    """Two GPUs for an hour."""
+    assert amounts(Job(gpus=2, mean=0.5), "gpu_utilisation", 1.9)["used"] == 0.5 * HOUR
+    assert amounts(Job(gpus=2), "gpu_utilisation", 0.04)["used"] == 0.04 * HOUR
+    assert amounts(Job(gpus=2), "gpu_utilisation", 0.0)["requested"] == 2 * HOUR
+    assert amounts(Job(gpus=2), "gpu_utilisation", 1.9) == {"without_use": 1}, "it may have been busy for a moment"
 
 
 def test_a_job_that_ran_on_beyond_its_time_limit_ran_out_of_no_limit() -> None:

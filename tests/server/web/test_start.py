@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import random
+import tomllib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 from flask.testing import FlaskClient
-from sqlalchemy import Engine, insert, update
+from msgspec import convert
+from msgspec.structs import replace
+from sqlalchemy import Engine, func, insert, select, update
 from tests import make
 
 from jobsight_predictor.reliability.sessions import SessionSettings
+from jobsight_server.adjust.plan import is_chosen
 from jobsight_server.forecasts.last_runs import LastRun
 from jobsight_server.queries.changed_use import changed_applications
 from jobsight_server.queries.start import MUTED_DAYS_AT_MOST, SHOWN
+from jobsight_server.settings.tables import AdjustLimits
 from jobsight_server.storage import schema
 from jobsight_server.systems.ranking.periodic import update_machines
 
@@ -24,12 +29,12 @@ from .planted import BROKEN_ON, DAY_S, GIB, NOW
 MIB = 2.0**20
 
 
-def findings(client: FlaskClient) -> dict[str, Any]:
-    return {found["key"]: found for found in client.get("/api/v1/start").json["findings"]}
+def cards(client: FlaskClient) -> dict[str, Any]:
+    return {card["key"]: card for card in client.get("/api/v1/start").json["cards"]}
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_findings_are_there_with_its_evidence_and_can_be_muted(planted: FlaskClient, engine: Engine) -> None:
+def test_findings_are_on_one_card_of_each_subject_and_can_be_muted(planted: FlaskClient, engine: Engine) -> None:
     update_machines(engine, SessionSettings(), lambda: NOW)
     with engine.begin() as connection:
         stranded = {"id": 30_000, "start": NOW - 9000, "state": "running", "end": None, "profiled": False}
@@ -39,44 +44,72 @@ def test_findings_are_there_with_its_evidence_and_can_be_muted(planted: FlaskCli
         connection.execute(update(schema.profiles).where(few, schema.profiles.c.metric == "memory").values(value=None))
         refused = {"received_at": NOW - 60, "reason": "not JSON", "bytes": 3, "body": b"xxx"}
         connection.execute(insert(schema.quarantine).values(refused))
-    found = findings(planted)
-    assert {"gain alpha", "idle processors", "kills alpha n1", "silent alpha/n2", "missing rejected"} <= found.keys()
-    (silent,) = found["silent alpha/n2"]["evidence"]
-    assert (silent["name"], "1 running job" in silent["text"]) == ("n2", True)
-    assert found["silent alpha/n2"]["text"] == "1 node silent, with 1 job stranded there: n2."
-    assert found["silent alpha/n2"]["node_hours"] == pytest.approx(2.0)
-    assert found["kills alpha n1"]["text"].startswith("n1 of alpha lost 5 jobs")
-    assert [each["name"] for each in found["idle processors"]["evidence"]] == ["idle"]
+        of_idle = update(schema.jobs).where(schema.jobs.c.user == "idle", schema.jobs.c.id % 2 == 0)
+        connection.execute(of_idle.values(failure="time"))
+    found = cards(planted)
+    assert {"cluster alpha", "user alpha idle", "node alpha n1", "site alpha/n2", "user alpha kim"} <= found.keys()
+    (silent,) = found["site alpha/n2"]["findings"]
+    assert (silent["evidence"][0]["name"], "1 running job" in silent["evidence"][0]["text"]) == ("n2", True)
+    assert silent["text"] == "1 node silent, with 1 job stranded there: n2."
+    assert silent["node_hours"] == pytest.approx(2.0)
+    assert found["node alpha n1"]["findings"][0]["text"].startswith("n1 of alpha lost 5 jobs")
+    killed, idle = sorted(found["user alpha idle"]["findings"], key=lambda each: each["kind"] != "killed")
     # An hour a day of 4 processors, a tenth of them busy, on nodes of 10.
-    assert found["idle processors"]["node_hours"] == pytest.approx(7 * 4 * 0.9 / 10)
-    assert found["gain alpha"]["evidence"][0]["name"] == "memo"
-    assert found["gain alpha"]["action"].endswith(
-        "begin with a tenth of the users; the gain above is of all these users."
-    )
-    broke = found["broke alpha memory"]
-    assert (broke["text"], broke["evidence"][0]["text"].startswith(f"since {BROKEN_ON}: accuracy 0.5")) == (
-        "Forecasts of memory on alpha are worse for kim.", True
-    )  # fmt: skip
-    costs = [each["node_hours"] for each in found.values()]
+    assert idle["node_hours"] == pytest.approx(7 * 4 * 0.9 / 10)
+    with engine.connect() as connection:
+        of_days = (
+            schema.jobs.c.user == "idle",
+            schema.jobs.c.failure.is_not(None),
+            schema.jobs.c.end >= NOW - 28 * DAY_S,
+        )
+        number = connection.scalar(select(func.count()).where(*of_days)) or 0
+    words = f"{number} jobs killed, {number} at their time limit: {number * 4} processor-hours lost (all of app-idle)."
+    assert (killed["text"], killed["node_hours"]) == (words, pytest.approx(number * 4 / 10 / 4))
+    listed = planted.get("/api/v1/jobs", query_string=killed["jobs"]).json
+    assert (listed["total"], {run["outcome"] for run in listed["jobs"]}) == (number, {"killed: time"})
+    assert found["user alpha idle"]["node_hours"] == pytest.approx(killed["node_hours"] + idle["node_hours"])
+    message = found["user alpha idle"]["message"]
+    assert message.startswith("Dear idle,")
+    assert f"- {number} jobs killed" in message
+    (gain,) = [each for each in found["cluster alpha"]["findings"] if each["kind"] == "gain"]
+    assert gain["evidence"][0]["name"] == "memo"
+    assert "kim" not in {each["name"] for each in gain["evidence"]}
+    assert gain["action"].endswith("begin with a tenth of the users; the gain above is of all these users.")
+    broke = found["user alpha kim"]["findings"][0]
+    assert broke["text"].startswith(f"Forecasts of memory are worse since {BROKEN_ON}: accuracy 0.5")
+    costs = [card["node_hours"] for card in found.values()]
     known = [cost for cost in costs if cost is not None]
     assert (costs[: len(known)], known) == (known, sorted(known, reverse=True))
     page = planted.get("/").text
     assert page.count("<article") == len(found) <= SHOWN
-    form = {"key": "kills alpha n1", "days": "3", "reason": "new <board> ordered"}
+    form = {"key": "node alpha n1", "days": "3", "reason": "new <board> ordered"}
     assert planted.post("/start/mute", data=form, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 303
-    assert "kills alpha n1" not in findings(planted)
+    assert "node alpha n1" not in cards(planted)
     (muted,) = planted.get("/api/v1/start").json["muted"]
     assert (muted["muted_until"], muted["muted_reason"]) == (NOW + 3 * DAY_S, form["reason"])
     assert "new &lt;board&gt; ordered" in planted.get("/").text
     planted.post("/start/mute", data=form | {"days": "0"}, headers={"Sec-Fetch-Site": "same-origin"})
-    assert "kills alpha n1" in findings(planted)
+    assert "node alpha n1" in cards(planted)
     for bad in ({"days": "-1"}, {"days": f"{MUTED_DAYS_AT_MOST + 1}"}, {"reason": " "}, {"key": ""}):
         answer = planted.post("/start/mute", data=form | bad, headers={"Sec-Fetch-Site": "same-origin"})
         assert answer.status_code == 400, bad
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_settings_to_paste_name_the_scheduler_and_leave_out_whose_forecasts_broke(
+    planted: FlaskClient, engine: Engine
+) -> None:
+    with engine.begin() as connection:
+        connection.execute(update(schema.accounting_files).values(log_format="torque"))
+    lines = next(each["settings"] for each in cards(planted)["cluster alpha"]["findings"] if each["kind"] == "gain")
+    (limits,) = convert(tomllib.loads(lines)["adjust"], list[AdjustLimits])
+    assert (limits.cluster, limits.scheduler, limits.users_share, limits.keep) == ("alpha", "torque", 0.1, ("kim",))
+    assert not is_chosen("alpha", "kim", replace(limits, users_share=1.0))
+    assert is_chosen("alpha", "memo", replace(limits, users_share=1.0))
+
+
 def test_nothing_to_say_is_not_said(client: FlaskClient) -> None:
-    assert client.get("/api/v1/start").json["findings"] == []
+    assert client.get("/api/v1/start").json["cards"] == []
     assert "Nothing needs a decision this week." in client.get("/").text
 
 

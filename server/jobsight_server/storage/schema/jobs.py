@@ -81,6 +81,7 @@ jobs = Table(
     Index(None, "state"),
     index_where(_IS_TASK, "array_task"),
     Index(None, "job_id"),
+    index_where("failure IS NOT NULL", "end", name="ix_jobs_killed"),
     index_where("used IS NOT NULL", "cluster", "gpu_model", "used"),
     Index(None, "cluster", "user", "id"),
 )

@@ -1,0 +1,168 @@
+"""Findings about users: killed jobs, idle processors and GPUs, memory to free, changes, broken forecasts."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from heapq import nlargest
+from operator import itemgetter
+from typing import Any
+
+from jobsight_predictor.metrics import METRICS
+from jobsight_server.advice.words import log_format
+from jobsight_server.forecasts.last_runs import last_runs
+from jobsight_server.ground.amounts import DAY_S, percent
+from jobsight_server.queries.accuracy import broken
+from jobsight_server.queries.changed_use import changed_applications
+from jobsight_server.queries.findings import (
+    LISTED,
+    WEEK_H,
+    WORTH_HOURS,
+    Finding,
+    FindingEvidence,
+    Found,
+    Kind,
+    Row,
+    Site,
+    many,
+)
+from jobsight_server.savings.confidence import over_users
+from jobsight_server.savings.kept_sums import as_date
+from jobsight_server.settings.declared import Settings
+from jobsight_server.storage.engine import fetch
+
+_BUSY_AT_MOST = {"cpu": 0.25, "gpu_utilisation": 0.05}
+_GPUS_OF_A_NODE = 4.0
+_USERS_READ = 8
+_KILLS = (
+    'SELECT cluster, "user", application, failure, count(*) AS runs, '
+    'sum(("end" - start - coalesce(suspended_s, 0)) * coalesce(processors, 1)) / 3600.0 AS hours '
+    'FROM jobs WHERE failure IS NOT NULL AND "end" >= ? AND "end" < ? GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 3, 4'
+)
+_KILLED_AS = {"time": "at their time limit", "memory": "out of memory"}
+
+
+def user_findings(site: Site, settings: Settings) -> Found:
+    """Yield what is found about users, and about the memory that a cluster's could free."""
+    rows = site.sums("memory", columns=("requested", "request_held", "bound_held"))
+    broke = list(_broken(site))
+    yield from broke
+    yield from _gains(site, settings, rows, {name for (noun, _, name), _ in broke if noun == "user"})
+    yield from _killed(site)
+    yield from _idle(site)
+    yield from _changed(site, rows)
+
+
+def _killed(site: Site) -> Found:
+    """Yield users whose jobs ran out of memory or time, and what these had taken."""
+    if site.days is None:
+        return
+    of_user: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    for cluster, user, *of in fetch(site.connection, _KILLS, (site.days.first * DAY_S, (site.days.last + 1) * DAY_S)):
+        of_user[cluster, user].append(of)
+    for (cluster, user), rows in of_user.items():
+        hours = sum(row[3] for row in rows)
+        if (cost := hours / site.processors / site.weeks) < WORTH_HOURS:
+            continue
+        killed = {how: sum(row[2] for row in rows if row[1] == failure) for failure, how in _KILLED_AS.items()}
+        how = " and ".join(f"{number:,} {words}" for words, number in killed.items() if number)
+        most, (application, _, number, _) = sum(killed.values()), rows[0]
+        text = f"{many(most, 'job')} killed, {how}: {hours:,.0f} processor-hours lost"
+        of = f" (most of {application}: {number:,})" if application and number < most else ""
+        of = f" (all of {application})" if application and len(rows) == 1 else of
+        action = f"Ask {user} to request what My jobs recommends, or to write checkpoints."
+        to_user = f"{text[0].lower()}{text[1:]}{of}. What to request instead is on your page, My jobs."
+        jobs = site.jobs(cluster, user=user, outcome="killed")
+        yield ("user", cluster, user), Finding("killed", f"{text}{of}.", action, cost, jobs, to_user=to_user)
+
+
+def _gains(site: Site, settings: Settings, rows: list[Row], unsure: Collection[str]) -> Found:
+    """Yield for each cluster the users whose requests hold most memory that the recommended ones would not, but for
+    those whose forecasts broke."""
+    of_cluster: dict[str, list[tuple[float, str]]] = defaultdict(list)
+    for cluster, user, _, held, bound in rows:
+        if held > bound and user not in unsure:
+            of_cluster[cluster].append((bound - held, user))
+    for cluster, users in of_cluster.items():
+        most = [(user, site.saved(cluster, user)) for _, user in sorted(users)[:LISTED]]
+        freed = over_users(of["freed_hours"] / site.weeks / site.gib for _, of in most)
+        if freed.amount < WORTH_HOURS:
+            continue
+        between = "too few users for an interval"
+        if freed.low is not None and freed.high is not None:
+            between = f"{_nodes(freed.low)} to {_nodes(freed.high)} (90 %)"
+        kills = sum(of["would_run_out"] for _, of in most) / site.weeks
+        new = sum(max(0, of["would_run_out"] - of["needed_more"]) for _, of in most) / site.weeks
+        text = (
+            f"Lower memory for {many(len(most), 'user')} of {cluster}: {_nodes(freed.amount)} nodes, "
+            f"{between}; {kills:.1f} jobs a week would run out, {new:.1f} of them new."
+        )
+        action = "Paste these lines into the settings file: jobsight adjust shows the changes, --apply makes them. "
+        action += "They begin with a tenth of the users; the gain above is of all these users."
+        lines = _adjust(site, settings, cluster, sorted(unsure))
+        if cluster in {limits.cluster for limits in settings.adjust}:
+            action, lines = f"jobsight adjust changes jobs of {cluster} already: raise its users_share.", None
+        evidence = [
+            FindingEvidence("user", cluster, user, f"{of['freed_hours'] / site.weeks:,.0f} GiB-hours a week to free")
+            for user, of in most
+        ]
+        jobs = site.jobs(cluster, used_below="50")
+        of_all = Finding("gain", text, action, freed.amount, jobs, evidence, settings=lines)
+        yield ("cluster", cluster, cluster), of_all
+
+
+def _adjust(site: Site, settings: Settings, cluster: str, keep: Sequence[str]) -> str | None:
+    """Return the settings with which `jobsight adjust` lowers memory there, but not of the users to ``keep``; None if
+    it has no commands of the scheduler."""
+    scheduler = log_format(site.connection, settings.accounting, cluster)
+    if scheduler == "gridengine":
+        return None
+    values = {"cluster": cluster, "scheduler": scheduler, "users_share": 0.1, "memory": True, "keep": keep}
+    lines = [f"{name} = {json.dumps(value)}" for name, value in values.items() if value not in (None, [])]
+    return "\n".join(["[[adjust]]", *lines])
+
+
+def _idle(site: Site) -> Found:
+    """Yield users who keep few of their processors or GPUs busy."""
+    for metric, at_most in _BUSY_AT_MOST.items():
+        noun, of_node = ("processor", site.processors) if metric == "cpu" else ("GPU", _GPUS_OF_A_NODE)
+        kind: Kind = "idle processors" if metric == "cpu" else "idle GPUs"
+        for cluster, user, requested, used in site.sums(metric, columns=("requested", "used")):
+            cost = (requested - used) / 3600.0 / site.weeks / of_node
+            if used > at_most * requested or cost < WORTH_HOURS:
+                continue
+            busy = f"{percent(used / requested)} of {requested / 3600.0 / site.weeks:,.0f} {noun}-hours a week"
+            action = f"Ask {user} whether the programs are serial, or wait for data, and to request fewer {noun}s."
+            to_user = f"your jobs were busy for {busy}. Programs that are serial or wait for data need fewer {noun}s."
+            jobs = site.jobs(cluster, user=user, state="ended", profiled="yes")
+            yield ("user", cluster, user), Finding(kind, f"Busy for {busy}.", action, cost, jobs, to_user=to_user)
+
+
+def _changed(site: Site, rows: list[Row]) -> Found:
+    """Yield applications, of the users that request most memory, whose jobs lately need something else."""
+    for cluster, user, *_ in nlargest(_USERS_READ, rows, key=itemgetter(2)):
+        for application, of in changed_applications(last_runs(site.connection, cluster, user), site.now).items():
+            text = f"{application} {of.text}. {of.before_jobs} jobs before, {of.since_jobs} since."
+            action = f"Ask {user} what changed. Recommendations already count the jobs since."
+            cost, jobs = of.unused_gib_hours_a_week / site.gib, site.jobs(cluster, user=user, application=application)
+            to_user = f"{text} Is that as you want it?"
+            changed = Finding("changed", text, action, cost, jobs, histogram=of.histogram, to_user=to_user)
+            yield ("user", cluster, user), changed
+
+
+def _broken(site: Site) -> Found:
+    """Yield users and clusters whose forecasts broke."""
+    for noun in ("user", "cluster"):
+        for group, fall in broken(site.connection, noun)[:LISTED]:
+            assert fall is not None
+            text = f"Forecasts of {METRICS[group.metric].name} are worse since {as_date(fall.day)}: accuracy "
+            text += f"{fall.since:.2f}, before {fall.before:.2f}."
+            action = "Do not lower these requests until the jobs since then are learned."
+            jobs = {"cluster": group.cluster, noun: group.name, "state": "ended", "since": f"{as_date(fall.day)}"}
+            yield (noun, group.cluster, group.name), Finding("broke", text, action, None, jobs)
+
+
+def _nodes(hours: float) -> str:
+    number = hours / WEEK_H
+    return f"{number:.1f}" if number >= 1.0 else f"{number:.2g}"
