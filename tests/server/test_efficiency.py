@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, delete
+from sqlalchemy import Engine, delete, insert, update
 from tests import make
 
 from jobsight_server import cli
@@ -104,6 +105,7 @@ def test_a_table_for_people(seff: Seff) -> None:
     assert lines[0][:2] == ["Ask", "for"], "what to do comes first"
     title = next(line for line in lines if line[:1] == ["Job"])
     assert title[:8] == ["Job", "12.head", "on", "alpha:", "cfd", "of", "ada,", "1970-01-02"]
+    assert "UTC. Completed in 40 min of 1 d; used 2 of 64 GiB and 1.8 of 4 processors." in " ".join(out.split())
     memory = next(line for line in lines if line[:1] == ["Memory"])
     assert memory[:7] == ["Memory", "64.0", "GiB", "2.00", "GiB", "3", "%"]
     assert next(line for line in lines if line[:2] == ["Run", "time"])[2:6] == ["1", "d", "40", "min"]
@@ -117,7 +119,7 @@ def test_what_was_not_measured_is_said_and_never_zero(seff: Seff) -> None:
     found = of(json.loads(out)[0]["efficiency"])
     assert (found["memory"]["used"], found["memory"]["efficiency"]) == (None, None)
     assert found["memory"]["reason"] == "no samples of n2"
-    assert found["processors"]["reason"] == "not profiled yet"
+    assert found["processors"]["reason"] == "no source measured it"
     assert (found["runtime"]["used"], found["runtime"]["reason"]) == (100.0, "no request")
     _, out, _ = seff("20.head")
     assert out.count("not measured") == 3
@@ -131,7 +133,7 @@ def test_what_was_not_measured_is_said_and_never_zero(seff: Seff) -> None:
 
 def test_a_job_that_ran_out_used_at_least_so_much(seff: Seff) -> None:
     _, out, _ = seff("21.head")
-    assert "(ran out of memory)" in out
+    assert "Ran out of memory and was killed after 1 min of 1 d; used at least 64 of 64 GiB" in " ".join(out.split())
     assert "at least 64.0 GiB" in out
     assert "100 %" in out
 
@@ -151,10 +153,21 @@ def test_a_run_that_was_requeued_has_the_run_time_of_the_log(seff: Seff) -> None
         assert found["memory"]["reason"] == "a run that is requeued is not profiled"
 
 
-def test_a_job_that_runs_has_nothing_to_compare(seff: Seff) -> None:
+def test_a_job_that_runs_or_waits_has_a_sentence_of_its_own_and_no_advice(seff: Seff, site: Engine) -> None:
     status, out, _ = seff("23.head")
-    assert (status, "It has not ended (running)" in out) == (0, True)
-    assert json.loads(seff("23.head", "--json")[1])[0]["efficiency"] == []
+    assert status == 0
+    assert re.search(
+        r" UTC\. Running for [0-9,]+ d( [0-9]+ h)? of 1 d; its memory and processor use is unknown",
+        " ".join(out.split()),
+    )
+    assert "Ask for" not in out
+    make.execute(site, insert(schema.running_use).values(run_id=23, memory=3 * GIB, until=23e4 + 60, idle_bytes=0.0))
+    assert "; used 12 of 64 GiB so far." in " ".join(seff("23.head")[1].split())
+    [run] = json.loads(seff("23.head", "--json")[1])
+    assert (of(run["efficiency"])["memory"]["used"], run["advice"]) == (12 * GIB, None)
+    make.execute(site, update(schema.jobs).where(schema.jobs.c.id == 23).values(state="queued"))
+    out = " ".join(seff("23.head")[1].split())
+    assert out == "Job 23.head on alpha: cfd of ada. Waiting for 64 GiB and 4 processors for up to 1 d."
 
 
 @pytest.mark.parametrize(
@@ -189,7 +202,7 @@ def test_a_task_has_the_id_that_people_see_and_an_array_is_summed_up(seff: Seff)
     assert lines[0].startswith("Ask for ")
     assert any(line.startswith("  #SBATCH --mem=") for line in lines)
     text = " ".join(out.split())
-    assert "Job 50 on alpha: cfd of ada, 7 tasks: 5 completed, 1 ran out of memory, 1 running" in text
+    assert "Job 50 on alpha: cfd of ada, 7 tasks: 5 completed, 1 killed: memory, 1 running" in text
     memory = next(line.split() for line in lines if line.split()[:1] == ["Memory"])
     # Four processors each: 2, 4, 6, 8 and 10 GiB, and at least 64.
     assert memory[1:9] == ["64.0", "GiB", "2.00", "GiB", "7.00", "GiB", "64.0", "GiB"]

@@ -1,8 +1,9 @@
-"""``jobsight seff``: a finished job's use compared with its request, straight from the database."""
+"""``jobsight seff``: a job's use compared with its request, straight from the database."""
 
 from __future__ import annotations
 
 import argparse
+import time
 
 from jobsight_server.command_line.answers import print_json, reading
 from jobsight_server.command_line.arguments import add_settings, settings_of
@@ -25,7 +26,7 @@ def run(args: argparse.Namespace) -> int:
     sources = settings_of(args).accounting
     with reading(args) as (connection, reader):
         found = [
-            of_one_cluster(run_efficiencies(connection, reader, job, sources=sources), job, args.cluster)
+            of_one_cluster(run_efficiencies(connection, reader, job, time.time(), sources=sources), job, args.cluster)
             for job in args.jobs
         ]
     if args.json:

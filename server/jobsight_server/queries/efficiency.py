@@ -1,4 +1,4 @@
-"""A finished run's use of its request, and what to request next time; all values are of the whole job."""
+"""A run's use of its request, and what to request next time; all values are of the whole job."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Unit = Annotated[str, Meta(extra_json_schema={"enum": [*dict.fromkeys(_UNITS.val
 
 
 class Efficiency(Record):
-    """A run's request and use of one resource, and the recommended request for similar jobs.
+    """A run's request and use of one resource, until now while it runs, and the recommended request for similar jobs.
 
     ``requested``: of processors those held. ``used``: for processors and GPUs the mean number busy (of GPUs the
     largest, where only that is known), for bandwidth the mean; ``efficiency`` is its share of ``requested`` and may be
@@ -81,30 +81,26 @@ class NextRequests:
         self, run: Row[Any], profile: Sequence[Any], nodes: int, scheduler: Scheduler | None
     ) -> tuple[str | None, list[AskLine], list[Efficiency]]:
         """Return the advice for a similar job, as users read it at submission and as lines of a script, and an
-        efficiency for each resource.
-
-        GPUs are included only where they were measured; a run that has not ended has no efficiencies.
+        efficiency for each resource; no advice before the run has ended.
 
         ``run`` is a row of ``jobs``, ``profile`` has its metrics; ``scheduler`` is None if unknown.
         """
-        if run.end is None:
-            return None, [], []
         asked, memory, walltime = asked_for(run)
-        found, used_s = self.of(run, nodes), _run_time(run)
+        found, used_s = None if run.end is None else self.of(run, nodes), _run_time(run)
         # The whole allocation was unavailable to others, whatever the request: a whole node, for example.
         requested = {"processors": run.processors or asked, "memory": memory, "runtime": walltime, "gpus": run.gpus}
         held = {"processors": run.processors, "memory": asked or 1}
         by_metric = {entry.metric: entry for entry in profile}
         return (
-            sentence(found),
-            lines_to_ask(found, scheduler, run),
+            None if found is None else sentence(found),
+            [] if found is None else lines_to_ask(found, scheduler, run),
             [
                 _efficiency(
                     resource,
                     requested.get(resource),
                     by_metric[metric],
                     held.get(resource, asked),  # each one's share is measured
-                    _ask_next(resource, found),
+                    None if found is None else _ask_next(resource, found),
                     used_s if metric == "runtime" else None,
                 )
                 for resource, metric in RESOURCES.items()
@@ -115,7 +111,7 @@ class NextRequests:
 
 def _run_time(run: Row[Any]) -> float | None:
     """Return the run time of a requeued or deleted run, which has no profile, from the log."""
-    if run.state == ENDED:
+    if run.state == ENDED or run.end is None:
         return None
     elapsed: float = run.end - run.start - (run.suspended_s or 0.0)
     return elapsed if run.used_walltime_s is None else run.used_walltime_s
@@ -130,7 +126,7 @@ def _efficiency(
     logged: float | None,
 ) -> Efficiency:
     count = 1 if METRICS[RESOURCES[resource]].is_of_job else processors
-    value = logged if entry.value is None else entry.value
+    value = next((each for each in (entry.value, entry.so_far, logged) if each is not None), None)
     if resource == "gpus" and entry.mean is not None:
         value = entry.mean
     used = None if value is None or count is None else value * count

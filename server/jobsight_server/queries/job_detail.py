@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Row, func, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import PendingForecast
-from jobsight_server.accounting.runs import QUEUED, RUNNING
+from jobsight_server.accounting.runs import ENDED, QUEUED, RUNNING
 from jobsight_server.advice.words import AskLine, Scheduler, scheduler_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.events import read_at_start
@@ -97,8 +97,8 @@ class RunDetail(Run):
 
     From its cgroups, where they were read: ``memory_cache``, the largest page cache, and ``memory_charged_peak``, the
     largest total charge, both in bytes per processor.
-    ``efficiency``: its use of its request, once it has ended. ``advice``: the recommended request of a similar job
-    now, as users read it at submission; ``ask_lines`` is the same as lines of a job script, for the cluster's
+    ``efficiency``: its use of its request, until now while it runs. ``advice``: the recommended request of a similar
+    job now, as users read it at submission; ``ask_lines`` is the same as lines of a job script, for the cluster's
     scheduler, or for each if that is not known. ``facts``: its facts by name. ``changes``: changes in its forecasts
     of memory and run time while it waited. ``foreseen``: while it runs, its expected total use, and whether it runs
     out within the hour. ``gpus``: GPUs held; ``gpus_busy``: how busy each was on average, 0 to 1; ``gpu_use``: the use
@@ -179,11 +179,10 @@ def _run(
             found.get(metric),
             forecasts.get((run.id, metric)),
             used.get((run.id, metric)),
-            run.state,
+            run,
             again.get((run.id, metric)),
         )
-        for metric, of in METRICS.items()
-        if not of.of_gpus or metric in found or (run.id, metric) in forecasts
+        for metric in _metrics(run, found)
     ]
     advice, found_lines, efficiency = asking.efficiencies(run, profile, len(nodes_of_run), scheduler)
     return RunDetail.of_row(
@@ -218,15 +217,20 @@ def _profile_rows(connection: Connection, run: Row[Any]) -> dict[str, dict[str, 
     return found
 
 
+def _metrics(run: Row[Any], found: Collection[str]) -> list[str]:
+    """Return the metrics of the run: those of GPUs if it held or used some."""
+    return [metric for metric, of in METRICS.items() if not of.of_gpus or run.gpus or metric in found]
+
+
 def _metric(
     metric: str,
     row: dict[str, Any] | None,
     forecast: Forecast | None,
     so_far: SoFar | None,
-    state: str,
+    run: Row[Any],
     again: PendingForecast | None = None,
 ) -> RunMetric:
-    entry = row or {"reason": _why_not(state, so_far), **(forecast._asdict() if forecast else {}), "value": None}
+    entry = row or {"reason": _why_not(run, so_far), **(forecast._asdict() if forecast else {}), "value": None}
     shown_at_start = at_start(again)
     if row is not None and row["start_forecast"] is not None:
         shown_at_start = ForecastAtStart(row["start_forecast"], row["start_probability"])
@@ -252,12 +256,14 @@ def at_start(again: PendingForecast | None) -> ForecastAtStart | None:
     return None if again is None or again.value is None else ForecastAtStart(again.value, again.probability)
 
 
-def _why_not(state: str, so_far: SoFar | None) -> str:
-    if state == QUEUED:
+def _why_not(run: Row[Any], so_far: SoFar | None) -> str:
+    if run.state == QUEUED:
         return "the job waits"
-    if state == "running":
+    if run.state == RUNNING:
         return "the job still runs" if so_far is None or so_far.reason is None else f"so far: {so_far.reason}"
-    return "not profiled yet" if state == "ended" else f"a run that is {state} is not profiled"
+    if run.state == ENDED:
+        return "no source measured it" if run.profiled else "not profiled yet"
+    return f"a run that is {run.state} is not profiled"
 
 
 def _nodes(connection: Connection, run: Row[Any], until: float, next_start: float | None, points: int) -> list[RunNode]:
@@ -289,7 +295,7 @@ def _nodes(connection: Connection, run: Row[Any], until: float, next_start: floa
 
 
 class RunEfficiency(Record):
-    """A run, and its use of its request; none before it has ended.
+    """A run, and its use of its request, until now while it runs.
 
     ``task``: the id that people see of a task or of a heterogeneous job's part, if ``job_id`` is another. ``advice``:
     the recommended request of a similar job now, as users read it at submission; ``ask_lines`` is the same for a job
@@ -316,6 +322,7 @@ def run_efficiencies(
     connection: Connection,
     reader: AnswerReader,
     job_id: str,
+    now: float,
     user: str | None = None,
     sources: Sequence[AccountingSource] = (),
 ) -> list[RunEfficiency]:
@@ -332,9 +339,9 @@ def run_efficiencies(
     asking, found = NextRequests(connection, reader), []
     for run in connection.execute(query).all():
         held = connection.scalar(select(func.count()).select_from(job_nodes).where(job_nodes.c.run_id == run.id))
-        profile = _profile_rows(connection, run)
-        shown = [metric for metric, of in METRICS.items() if metric in profile or not of.of_gpus]
-        metrics = [_metric(metric, profile.get(metric), None, None, run.state) for metric in shown]
+        profile, used = _profile_rows(connection, run), used_so_far(connection, [run], now)
+        shown = _metrics(run, profile)
+        metrics = [_metric(each, profile.get(each), None, used.get((run.id, each)), run) for each in shown]
         scheduler = scheduler_of(connection, sources, run.cluster)
         advice, lines, efficiency = asking.efficiencies(run, metrics, held or 0, scheduler)
         of = {"task": run.array_task, "advice": advice, "ask_lines": lines, "efficiency": efficiency}

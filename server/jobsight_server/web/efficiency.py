@@ -27,7 +27,7 @@ def efficiency() -> JobEfficiency:
 
     user = _asking_user()
     here, job_id = context(), required_name("name")
-    runs = run_efficiencies(reading(), here.answers, job_id, user, here.settings.accounting)
+    runs = run_efficiencies(reading(), here.answers, job_id, here.clock(), user, here.settings.accounting)
     cluster = one_cluster(list(dict.fromkeys(run.cluster for run in runs)), "job")
     runs = [run for run in runs if run.cluster == cluster]
     if cluster is None or not runs:

@@ -18,6 +18,7 @@ from jobsight_server.accounting.text import escaped_lines
 from jobsight_server.queries.efficiency import Efficiency
 from jobsight_server.queries.job_detail import RunEfficiency
 from jobsight_server.web.kit.units import RESOURCE_TITLES, bound_value, percent, resource_value, utc
+from jobsight_server.web.verdict import amount, verdict
 
 WIDTH = 80
 
@@ -25,7 +26,6 @@ _NOTE = (
     "Next time: what to request for a similar job, which may be the same; - if unknown. Used: processors and GPUs busy "
     "on average, the peak of memory, the mean bandwidth."
 )
-_FAILURES = {"memory": "ran out of memory", "time": "exceeded its time limit"}
 
 
 def efficiency_text(runs: Sequence[RunEfficiency]) -> str:
@@ -46,7 +46,7 @@ def show(runs: Sequence[RunEfficiency], console: Console) -> None:
         _show_tasks(tasks, console)
     else:
         _show_runs(runs, console)
-    if any(run.efficiency for run in runs):
+    if any(run.end is not None for run in runs):
         console.print(_NOTE)
 
 
@@ -54,8 +54,7 @@ def _show_runs(runs: Sequence[RunEfficiency], console: Console) -> None:
     for number, run in enumerate(runs, 1):
         # As Text, because a job may be named like one of rich's markup tags.
         console.print(Text(_title(run, number, len(runs))))
-        if not run.efficiency:
-            console.print(f"It has not ended ({run.state}): nothing to compare yet.")
+        if run.start is None:
             continue
         console.print(_table(run.efficiency))
         for entry in run.efficiency:
@@ -67,12 +66,13 @@ def _show_tasks(tasks: Mapping[str, RunEfficiency], console: Console) -> None:
     """Print the number of tasks by state, and the least, median and largest use of the last run of each."""
     first, *_ = tasks.values()
     whole = re.split(r"[_+\[]|\.(?=[0-9])", next(iter(tasks)), maxsplit=1)[0]
-    states = ", ".join(f"{count:,} {state}" for state, count in Counter(map(_outcome, tasks.values())).most_common())
+    ends = Counter(run.outcome for run in tasks.values()).most_common()
+    states = ", ".join(f"{count:,} {outcome}" for outcome, count in ends)
     named = f"{first.name or 'without a name'} of {first.user}"
     console.print(Text(f"Job {whole} on {first.cluster}: {named}, {len(tasks):,} tasks: {states}"))
     by_resource: dict[str, list[Efficiency]] = {}
     for run in tasks.values():
-        for entry in run.efficiency:
+        for entry in run.efficiency if run.end is not None else ():
             by_resource.setdefault(entry.resource, []).append(entry)
     table = _columns("each task", "asked for", "least used", "median", "largest", "next time")
     missing = []
@@ -90,18 +90,12 @@ def _show_tasks(tasks: Mapping[str, RunEfficiency], console: Console) -> None:
         console.print("".join(f"{line}\n" for line in missing), end="")
 
 
-def _outcome(run: RunEfficiency) -> str:
-    return run.outcome if run.failure is None else _FAILURES[run.failure]
-
-
 def _title(run: RunEfficiency, number: int, count: int) -> str:
     shown = run.job_id if run.task is None else f"{run.task} ({run.job_id})"
     which = f"Job {shown} on {run.cluster}" + (f", run {number} of {count}" if count > 1 else "")
-    began = "not started" if run.start is None else utc(run.start)
     ended = "" if run.end is None else f" to {utc(run.end)}"
-    outcome = "" if run.exit_status is None else f", exit status {run.exit_status}"
-    failure = "" if run.failure is None else f" ({_FAILURES[run.failure]})"
-    return f"{which}: {run.name or 'without a name'} of {run.user}, {began}{ended} UTC{outcome}{failure}"
+    began = "" if run.start is None else f", {utc(run.start)}{ended} UTC"
+    return f"{which}: {run.name or 'without a name'} of {run.user}{began}. {verdict(run)}"
 
 
 def _columns(first: str, *amounts: str) -> Table:
@@ -116,7 +110,7 @@ def _columns(first: str, *amounts: str) -> Table:
 def _table(found: Sequence[Efficiency]) -> Table:
     table = _columns("whole job", "asked for", "used", "efficiency", "next time")
     for entry in found:
-        used = "not measured" if entry.used is None else resource_value(entry.used, entry.resource)
+        used = "not measured" if entry.used is None else amount(entry.used, entry.resource)
         if entry.at_least and entry.used is not None:
             used = f"at least {bound_value(entry.used, entry.resource)}"
         table.add_row(

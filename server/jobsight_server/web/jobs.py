@@ -31,6 +31,7 @@ from jobsight_server.web.kit.listing import asked_of
 from jobsight_server.web.kit.pages import page
 from jobsight_server.web.kit.routes import Route, context, not_found, reading, viewer
 from jobsight_server.web.kit.time_range import span_argument
+from jobsight_server.web.verdict import BARS, of_request, verdict
 
 
 def asked_and_given(run: RunDetail, metric: str) -> tuple[float | None, float | None]:
@@ -92,7 +93,8 @@ def job() -> Job:
 
 def _shown_of_job(found: Job) -> dict[str, Any]:
     settled = all(run.state != "running" and run.profiled for run in found.runs)
-    return {"settled": settled, "asked_and_given": asked_and_given, "resources": RESOURCE_OF}
+    shown = {"asked_and_given": asked_and_given, "verdict": verdict, "of_request": of_request, "bars": BARS}
+    return {"settled": settled, "resources": RESOURCE_OF, **shown}
 
 
 def without_others(job: Job) -> Job:

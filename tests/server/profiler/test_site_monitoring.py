@@ -223,7 +223,7 @@ def test_gpus_that_are_held_idle_are_shown_with_the_job_its_user_and_waste(sqlit
     reader = AnswerReader(ForecastConfig())
     with sqlite_site.engine.connect() as connection:
         job = not_none(job_detail(connection, reader, "alpha", "8", END))
-        seff = efficiency_text(run_efficiencies(connection, reader, "8"))
+        seff = efficiency_text(run_efficiencies(connection, reader, "8", END))
         wasted = waste(connection, Asking(connection, reader), WASTE.asked(), days)
         user = applications(connection, reader, "alpha", wasted.rows[0].name, days, APPLICATIONS.asked())
     assert (job.runs[0].gpus, job.runs[0].gpus_busy) == (4, pytest.approx(found.mean / 4))

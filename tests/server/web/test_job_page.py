@@ -20,6 +20,7 @@ from jobsight_server.queries.efficiency import Efficiency
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
 from jobsight_server.web.efficiency_text import remarks
+from jobsight_server.web.verdict import of_request
 
 MIB = 2**20
 GIB = 2**30
@@ -176,3 +177,38 @@ def test_more_used_than_asked_for_is_never_called_as_good() -> None:
     assert remarks(entry) == ["it used more than it asked for; the need of similar jobs is not known yet"]
     assert remarks(replace(entry, ask_next=400.0)) == []
     assert remarks(replace(entry, used=50.0, efficiency=0.5)) == []
+
+
+def test_the_page_begins_with_a_verdict_and_bars(client: FlaskClient, sqlite_engine: Engine) -> None:
+    plant(sqlite_engine)
+    page = client.get("/job?cluster=c&name=1").text
+    verdict = page.partition('<section id="verdict"')[2].partition("</section>")[0]
+    words = " ".join(re.sub(r"<[^>]+>", " ", verdict.partition(">")[2]).split())
+    assert words == (
+        "Ran out of memory and was killed; used 1.5 of 4 GiB; its processor use is unknown. "
+        "Memory 38 % 1.5 of 4 GiB Processors – unknown: no source measured it Time – unknown: no source measured it"
+    )
+    assert re.findall(r'<rect width="([0-9.]+)"', verdict) == ["37.5"]
+    assert page.index('id="verdict"') < page.index('class="facts"')
+
+
+def efficiency(resource: str, requested: float | None, used: float | None, at_least: bool = False) -> Efficiency:
+    share = used / requested if used and requested else None
+    return Efficiency(resource, "", requested, used, share, at_least, False, None, None)
+
+
+@pytest.mark.parametrize(
+    ("entry", "text"),
+    [
+        (efficiency("memory", 109 * GIB, 83 * GIB), "83 of 109 GiB"),
+        (efficiency("memory", 64 * GIB, 1.5 * GIB, at_least=True), "at least 1.5 of 64 GiB"),
+        (efficiency("memory", 64 * GIB, 512 * MIB), "512 MiB of 64 GiB"),
+        (efficiency("memory", None, 100 * GIB), "100 GiB"),
+        (efficiency("processors", 32, 22.04), "22 of 32 processors"),
+        (efficiency("processors", 1, 0.5), "0.5 of 1 processor"),
+        (efficiency("gpus", 2, 0.9), "0.9 of 2 GPUs"),
+        (efficiency("runtime", 38700, 38701, at_least=True), "at least 10 h 45 min of 10 h 45 min"),
+    ],
+)
+def test_amounts_are_written_as_people_write_them(entry: Efficiency, text: str) -> None:
+    assert of_request(entry) == text

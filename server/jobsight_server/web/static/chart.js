@@ -35,7 +35,6 @@ export class Chart {
     this.box = plot.querySelector(".chart");
     this.readout = plot.querySelector(".readout");
     this.unit = unit;
-    this.title = plot.querySelector("h2, h3")?.textContent.trim().replace(/\s+/g, " ");
     this.hidden = new Set();
     this.lines = [];
     this.chart = null;
@@ -82,10 +81,10 @@ export class Chart {
       cursor: { points: { size: 6 }, focus: { prox: 24 }, drag: { x: true, y: false } },
       focus: { alpha: 0.35 },
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC"),
-      scales: { x: { time: this.time, ...(this.marks.length > 0 ? { range: (_, low, high) => this.around(low, high) } : {}) }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.06 : 1] } },
+      scales: { x: { time: this.time, ...(this.marks.length > 0 ? { range: (_, low, high) => this.around(low, high) } : {}) }, y: { range: (_, low, high) => [0, high > 0 ? high * 1.15 : 1] } },
       axes: [
         { ...axis, label: this.time ? "UTC" : "job, in the order of their ends", space: coarse.matches ? 60 : 70, size: this.time ? 38 : 26, values: this.time ? (_, ticks, at, space, step) => clockMarks(ticks, step) : (_, ticks) => ticks.map((tick) => (Number.isInteger(tick) ? format("count", tick) : "")) },
-        { ...axis, label: this.title, size: 78, ...(this.unit in STEPS ? { incrs: STEPS[this.unit] } : {}), values: (_, ticks) => ticks.map((tick) => tickText(this.unit, tick)) },
+        { ...axis, size: 70, ...(this.unit in STEPS ? { incrs: STEPS[this.unit] } : {}), values: (_, ticks) => ticks.map((tick) => tickText(this.unit, tick)) },
       ],
       series: [{}, ...this.lines.map((line) => ({
         label: line.name,

@@ -3,12 +3,41 @@ import "./copy.js";
 import { NodePlots, larger, look } from "./nodeplots.js";
 import { fill } from "./bind.js";
 import { once, poll } from "./poll.js";
+import { replaceParts } from "./refresh.js";
 
 const runs = new Map();
+const REQUESTED = { own_memory: "memory", own_cpu: "processors", memory_used_bytes: "memory" };
 const OWN = { own_memory: "memory_bytes", own_cpu: "busy_processors" };
+const [SUM, REQUEST] = [{ name: "sum", colour: "--ink", dash: 0, width: 2 }, { name: "request", colour: "--ink-soft", dash: 1, width: 2 }];
+const VERDICT_S = 60; // age of a running job's verdict until it is replaced
 
-// The job's own readings on each node that has them.
-const own = (kind, nodes, lines) => nodes.flatMap((node, i) => (node.own === null ? [] : [{ line: lines[i], times: node.own.time, values: node.own[OWN[kind]] }]));
+// What is drawn of a node in the chart of this kind: {times, values}; null without it.
+function readings(kind, { own, series }) {
+  if (kind in OWN) return own === null ? null : { times: own.time, values: own[OWN[kind]] };
+  if (series === null) return null;
+  return { times: series.time, values: kind === "bandwidth" ? larger(series.in_bps, series.out_bps) : series[kind] };
+}
+
+// The sum over the nodes: at each time of the last reading of each, unknown where one is.
+function total(curves) {
+  const times = [...new Set(curves.flatMap((curve) => curve.times))].sort((a, b) => a - b), at = curves.map(() => -1);
+  const values = times.map((time) => curves.reduce((sum, curve, i) => {
+    while (curve.times[at[i] + 1] <= time) at[i] += 1;
+    const value = curve.values[at[i]];
+    return sum === null || value == null ? null : sum + value;
+  }, 0));
+  return { line: SUM, times, values };
+}
+
+// Each node, their sum where it is an amount, and the request of the job as a level line.
+function curves(kind, run, nodes, lines) {
+  const found = nodes.map((node, i) => ({ line: lines[i], ...readings(kind, node) })).filter(({ times }) => times?.length > 0);
+  if (found.length === 0 || kind === "cpu_utilisation") return found;
+  const request = run.efficiency.find(({ resource }) => resource === REQUESTED[kind])?.requested;
+  const times = [...found, ...(found.length > 1 ? [total(found)] : [])];
+  const ends = [Math.min(...found.map((curve) => curve.times[0])), Math.max(...found.map((curve) => curve.times.at(-1)))];
+  return request == null ? times : [...times, { line: REQUEST, times: ends, values: [request, request] }];
+}
 
 function marks(box) {
   if (box === null) return [];
@@ -24,14 +53,9 @@ function draw(data) {
     const lines = nodes.map((node, i) => ({ name: node.node, ...look(i) }));
     if (!runs.has(number)) {
       runs.set(number, new NodePlots(section, marks(section.querySelector(".own"))));
-      const keys = section.querySelector(".keys"); // not where users see their own readings alone
-      if (keys !== null) runs.get(number).addKeys(keys, lines);
+      runs.get(number).addKeys(section.querySelector(".keys"), [...lines, ...(nodes.length > 1 ? [SUM] : []), REQUEST]);
     }
-    runs.get(number).show((kind) => (kind in OWN ? own(kind, nodes, lines) : nodes.flatMap(({ series }, i) => (series === null ? [] : [{
-      line: lines[i],
-      times: series.time,
-      values: kind === "bandwidth" ? larger(series.in_bps, series.out_bps) : series[kind],
-    }]))));
+    runs.get(number).show((kind) => curves(kind, run, nodes, lines));
   });
 }
 
@@ -40,12 +64,16 @@ const shown = JSON.stringify([...document.querySelectorAll(".run")].map((run) =>
 // A job that has ended and been profiled no longer changes; until then, its page is reloaded when a run changes.
 if (document.querySelector("[data-settled]") !== null) once(document.body.dataset.json, draw);
 else {
-  let before = null;
-  poll(document.body.dataset.json, (data) => {
+  let before = null, judgedAt = null;
+  poll(document.body.dataset.json, async (data) => {
     const state = JSON.stringify(data.runs.map((run) => [run.outcome, run.profiled, run.end, run.over_bound]));
     if ((before !== null && before !== state) || JSON.stringify(data.runs.map((run) => run.outcome)) !== shown) location.reload();
     before = state;
     fill(document.getElementById("main"), data);
     draw(data);
+    judgedAt ??= data.now;
+    if (data.now - judgedAt < VERDICT_S) return;
+    judgedAt = data.now;
+    await replaceParts(["verdict"]);
   });
 }
