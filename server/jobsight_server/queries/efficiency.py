@@ -110,8 +110,8 @@ class NextRequests:
 
 
 def _run_time(run: Row[Any]) -> float | None:
-    """Return the run time of a requeued or deleted run, which has no profile, from the log."""
-    if run.state == ENDED or run.end is None:
+    """Return the run time from the log where there is no profile, as of requeued and deleted runs."""
+    if run.end is None or (run.state == ENDED and run.profiled):
         return None
     elapsed: float = run.end - run.start - (run.suspended_s or 0.0)
     return elapsed if run.used_walltime_s is None else run.used_walltime_s

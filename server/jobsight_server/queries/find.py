@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, select
 
 from jobsight_server.ground.answers import Record
 from jobsight_server.queries.job_named import named_or_task
+from jobsight_server.queries.nodes import node_clusters
 from jobsight_server.storage.engine import begins
-from jobsight_server.storage.schema import jobs, nodes, savings_groups
+from jobsight_server.storage.schema import job_nodes, jobs, nodes, savings_groups
 
 LISTED = 20
 
@@ -48,9 +49,21 @@ def find(connection: Connection, text: str, user: str | None = None) -> FoundLis
             Found(kind, row[0], row[1] if kind == "user" else None) for row in connection.execute(names.limit(LISTED))
         ]
     if user is None:
-        names = (
-            select(nodes.c.name, nodes.c.cluster).where(begins(connection, nodes.c.name, text)).order_by(nodes.c.name)
-        )
-        found += [Found("node", name, cluster) for name, cluster in connection.execute(names.limit(LISTED))]
+        found += _nodes(connection, text)
     exact = [each for each in found if each.name == text]
     return FoundList(text, exact or found)
+
+
+def _nodes(connection: Connection, text: str) -> list[Found]:
+    """Return the nodes that sent samples or that logs name; once where the log has the full name."""
+    sent = select(nodes.c.name, nodes.c.cluster).where(begins(connection, nodes.c.name, text)).order_by(nodes.c.name)
+    found = {(name, cluster) for name, cluster in connection.execute(sent.limit(LISTED))}
+    of_log = select(func.min(job_nodes.c.node))
+    name = connection.scalar(of_log.where(job_nodes.c.node >= text))
+    while name is not None and name.startswith(text) and len(found) < LISTED:  # a look-up each: runs are many
+        of_run = select(jobs.c.cluster).join(job_nodes, job_nodes.c.run_id == jobs.c.id).where(job_nodes.c.node == name)
+        for cluster in node_clusters(connection, name) if name == text else connection.scalars(of_run.limit(1)):
+            if (name.partition(".")[0], cluster) not in found:
+                found.add((name, cluster))
+        name = connection.scalar(of_log.where(job_nodes.c.node > name))
+    return [Found("node", name, cluster) for name, cluster in sorted(found)]

@@ -56,7 +56,8 @@ MEMORY_SHARE = (
 
 def run_columns(now: float) -> tuple[Any, ...]:
     """Return the columns of ``jobs``, and the outcome and shares of ``Run``."""
-    ran_s = func.coalesce(jobs.c.end, now) - jobs.c.start - func.coalesce(jobs.c.suspended_s, 0)
+    ended = func.coalesce(jobs.c.end, case((jobs.c.start > now, jobs.c.start), else_=now))  # clocks differ
+    ran_s = ended - jobs.c.start - func.coalesce(jobs.c.suspended_s, 0)
     time_share = case((jobs.c.state != QUEUED, ran_s / func.nullif(ASKED_WALLTIME, 0))).label("time_share")
     return jobs, OUTCOME, MEMORY_SHARE, time_share
 

@@ -12,7 +12,7 @@ from jobsight_server.accounting.last_read import is_running
 from jobsight_server.ground.answers import Record, Share
 from jobsight_server.ground.listing import Asked, Listing, ListPage
 from jobsight_server.ground.parameters import Parameter, choice_of
-from jobsight_server.queries.jobs import RunState
+from jobsight_server.queries.jobs import Outcome, RunState, run_columns
 from jobsight_server.queries.node_states import (
     STATUSES,
     MachineLoss,
@@ -114,13 +114,17 @@ class NodeList(ListPage):
 
 
 class RunOnNode(Record):
-    """A run on this node, with its processors there."""
+    """A run on this node, with its processors there; ``outcome`` and shares are those of ``Run``."""
 
     job_id: str
     user: str
     start: float
     end: float | None
     state: RunState
+    outcome: Outcome
+    exit_status: int | None
+    memory_share: float | None
+    time_share: float | None
     processors: int
 
 
@@ -194,7 +198,7 @@ def node_detail(
         series=series,
         machine=of_machines.reliability(connection, (cluster, node.log_name), RUN_TIME_S, now)
         or of_machines.reliability(connection, node.name, RUN_TIME_S, now),
-        runs=_runs(connection, cluster, {node.name[1], node.log_name}),
+        runs=_runs(connection, cluster, {node.name[1], node.log_name}, now),
         runs_listed_at_most=RUNS_LISTED,
     )
 
@@ -208,16 +212,16 @@ def _two_hosts(connection: Connection, cluster: str | None, now: float) -> list[
     return [TwoHosts.of_row(row) for row in connection.execute(newest)]
 
 
-def _runs(connection: Connection, cluster: str, names: set[str]) -> list[RunOnNode]:
+def _runs(connection: Connection, cluster: str, names: set[str], now: float) -> list[RunOnNode]:
     # The cluster in a form for which no planner reads all of its jobs.
     query = (
-        select(jobs.c.job_id, jobs.c.user, jobs.c.start, jobs.c.end, jobs.c.state, job_nodes.c.processors)
+        select(*run_columns(now), job_nodes.c.processors.label("here"))
         .join_from(job_nodes, jobs, jobs.c.id == job_nodes.c.run_id)
         .where(func.coalesce(jobs.c.cluster, "") == cluster, job_nodes.c.node.in_(names))
         .order_by(job_nodes.c.run_id.desc())  # in the order of the node's index
         .limit(RUNS_LISTED)
     )
-    return [RunOnNode.of_row(run) for run in connection.execute(query)]
+    return [RunOnNode.of_row(run, processors=run.here) for run in connection.execute(query)]
 
 
 def _known(

@@ -1,4 +1,4 @@
-"""The key ``/``: the page of a job, user, application, account or node by its name, or a list of those that match."""
+"""The search at the top of every page: the page of what has this name, or a list of what begins with it."""
 
 from __future__ import annotations
 

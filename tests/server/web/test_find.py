@@ -25,6 +25,11 @@ def app(engine: Engine, database_url: str) -> object:
     )
     with engine.begin() as connection:
         make.node(connection, "node7")
+        make.node(connection, "sent1", cluster="beta")
+        for name in ("logged1", "sent1.example.org", "cn1"):
+            make.job(connection, f"on-{name}", cluster="beta", user="zed", on={name: 1})
+        for cluster in ("beta", "gamma"):
+            make.job(connection, f"on-both-{cluster}", cluster=cluster, user="zed", on={"cn": 1})
     learn(engine)
     return create_app(load_settings(flags={"database": database_url}), engine, engine)
 
@@ -37,6 +42,9 @@ def app(engine: Engine, database_url: str) -> object:
         ("mesh", "/jobs?application=mesh"),
         ("phys", "/jobs?account=physics"),
         ("node", "/node?cluster=alpha&name=node7"),
+        ("log", "/node?cluster=beta&name=logged1"),
+        ("sent", "/node?cluster=beta&name=sent1"),
+        ("sent1.example.org", "/node?cluster=beta&name=sent1.example.org"),
         ("4711", "/jobs?job_id=4711&cluster=alpha"),
         ("80", "/jobs?job_id=80&cluster=alpha"),
     ],
@@ -58,3 +66,11 @@ def test_several_are_listed_and_users_find_only_their_own(app: object, engine: E
     ]
     assert client.get("/api/v1/find?text=4712&user=ann").get_json()["found"] == []
     assert client.get("/api/v1/find?user=%00").status_code == 400
+
+
+def test_nodes_that_only_logs_name_are_found_on_each_cluster(app: object, engine: Engine) -> None:
+    client = make.person(app, engine)
+    found = client.get("/api/v1/find?text=cn").get_json()["found"]
+    assert [(each["name"], each["cluster"]) for each in found] == [("cn", "beta"), ("cn", "gamma")]
+    assert [each["name"] for each in client.get("/api/v1/find?text=cn1").get_json()["found"]] == ["cn1"]
+    assert "cn" not in client.get("/find?text=cn&user=ann").text.partition("<table")[2]

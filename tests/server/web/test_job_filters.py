@@ -72,7 +72,15 @@ def test_the_list_as_csv_has_the_same_runs(client: FlaskClient, sqlite_engine: E
 
 
 def test_the_page_links_to_the_csv_of_what_it_shows(client: FlaskClient) -> None:
-    assert 'href="/jobs.csv?page=1&amp;queue=long"' in client.get("/jobs?queue=long&user=").text
+    assert 'href="/jobs.csv?queue=long"' in client.get("/jobs?queue=long&user=&page=2&limit=7").text
+
+
+def test_the_csv_has_the_rows_of_all_pages(client: FlaskClient, sqlite_engine: Engine) -> None:
+    with sqlite_engine.begin() as connection:
+        for number in range(60):
+            make.job(connection, f"{number}", queue="long", **RUN)
+    rows = list(csv.DictReader(io.StringIO(client.get("/jobs.csv?queue=long&page=2").text, newline="")))
+    assert sorted(int(row["job_id"]) for row in rows) == list(range(60))
 
 
 def _plant_array(engine: Engine) -> None:

@@ -122,8 +122,11 @@ def test_a_poll_of_a_thousand_nodes_gets_one_page(client: FlaskClient, sqlite_en
     assert (packed.headers["Content-Encoding"], packed.headers["Vary"]) == ("gzip", "Accept-Encoding")
     assert json.loads(gzip.decompress(packed.data))["nodes"][7]["name"] == "n0007"
     assert len(packed.data) < len(every.data) / 10
-    # A page reflects what is asked for beside its form's secret.
-    assert "Content-Encoding" not in client.get("/nodes", headers={"Accept-Encoding": "gzip"}).headers
+    page = client.get("/nodes", headers={"Accept-Encoding": "gzip"})
+    assert gzip.decompress(page.data) == client.get("/nodes").data
+    # The login reflects what is asked for beside its form's secret.
+    login = client.application.test_client().get("/login?once=" + "a" * 2000, headers={"Accept-Encoding": "gzip"})
+    assert (login.status_code, len(login.data) > 2000, login.headers.get("Content-Encoding")) == (200, True, None)
     script = client.get("/assets/chart.js", headers={"Accept-Encoding": "gzip"})
     assert gzip.decompress(script.data) == client.get("/assets/chart.js").data
 
