@@ -67,7 +67,7 @@ def memory_table(memory: Waste) -> Table:
     """Make the table of requested, recommended and used memory."""
     table = _table("Memory requests of the same jobs", "", ["GiB-hours", "share", "jobs need more", "with repeats"])
     rows = (
-        ("requested by users", memory.requested_hours, memory.ran_out, memory.requests_repeated_hours),
+        ("requested by users", memory.requested_hours, memory.needed_more, memory.requests_repeated_hours),
         ("recommended", memory.reserved_hours, memory.would_run_out, memory.repeated_hours),
         ("used", memory.used_hours, None, 0.0),
     )

@@ -15,6 +15,7 @@ from tests import make
 from account import Row, forecasts_of_five, take_account
 from account_tables import show
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
+from jobsight_server.savings.totals import count_again
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.upgrade.migrate import upgrade
 
@@ -57,8 +58,10 @@ def finished(engine: Engine, number: int, user: str, forecast_seq: int, **given:
 def test_all_forecasters_are_scored_on_the_same_jobs(engine: Engine) -> None:
     finished(engine, 1, "a", 0, value=100.0)
     finished(engine, 2, "a", 1, value=200.0, forecast=150.0, bound=250.0, requested=400)
-    finished(engine, 3, "a", 1, value=400.0, forecast=200.0, bound=300.0, requested=400)
+    finished(engine, 3, "a", 1, value=400.0, forecast=200.0, bound=300.0, requested=350)  # and ended well
     finished(engine, 4, "b", 3, value=300.0, forecast=300.0, bound=300.0, requested=400)
+    with engine.begin() as connection:
+        count_again(connection, [0])
     found = take_account(engine)
     assert found.compared["memory"] == 2  # the first of each user had no five, and the very first no forecast at all
     assert found.first["memory"] == 1
@@ -76,3 +79,5 @@ def test_all_forecasters_are_scored_on_the_same_jobs(engine: Engine) -> None:
     assert all(len(line) <= 80 for line in lines)
     (ours,) = [line.split() for line in lines if "Jobsight  " in line]
     assert ours == ["Jobsight", "0.62", "(0", "%)", "0.62", "(0", "%)"]
+    need_more = [line.split()[-2] for line in lines if line.startswith(("  requested by users", "  recommended"))]
+    assert need_more == ["1", "1"]

@@ -173,8 +173,8 @@ def test_a_job_that_runs_or_waits_has_a_sentence_of_its_own_and_no_advice(seff: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["99.head"], "no run of a job '99.head': it never started, or its record was not read or rejected"),
-        (["8_4"], "no run of a job '8_4': it never started"),
+        (["99.head"], "no run of a job '99.head' is known: check the id. Jobs are known once"),
+        (["8_4"], "no run of a job '8_4' is known"),
         (["1.head"], "give --cluster NAME; clusters with job '1.head': alpha, beta"),
         (["2.head", "--cluster", "beta"], "unknown cluster 'beta'; clusters with job '2.head': alpha"),
     ],

@@ -93,9 +93,10 @@ def test_the_overview_keeps_names_and_explanations_apart(capsys: pytest.CaptureF
         (["backtest", "x", "--coverage", "95"], "argument --coverage: 95 is not a fraction above 0 and below 1"),
         (["adjust", "--trial", "nan"], "argument --trial: 'nan' is not a number"),
         (["check", "slurm", "--limit", "inf"], "argument --limit: 'inf' is not a number"),
+        (["savings", "site.db"], "unrecognized arguments: site.db; a database is an option: --database site.db"),
     ],
 )
-def test_what_is_no_number_is_said_in_plain_words(
+def test_a_wrong_argument_is_named_in_plain_words(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):

@@ -70,12 +70,17 @@ def guess_format(content: Content) -> AccountingFormat:
     _check_output(beginning)
     found = _likely(beginning)
     if found is None:
-        first = _shown(next((line for line in beginning.splitlines() if line.strip()), b""))
+        line = next((line for line in beginning.splitlines() if line.strip()), b"")
+        if b"\0" in line:
+            raise WrongFormatError("a binary file", "logs are text, plain or compressed by gzip; leave this file out")
+        first = _shown(line)
         shown = f"it begins with {first!r}" if first else "it is empty"
         named = ", ".join(ACCOUNTING_FORMATS)
         todo = f"Name one: {named}; for other schedulers, convert it to a table (docs/operate/sources.md)"
         if len(_OF_SACCT.findall(first)) > 1:
             todo = f"For columns of sacct, run {SACCT_TEXT}"
+        elif first.count("|") > 2:
+            todo = f"If sacct printed it, run it again without --noheader: {SACCT_TEXT}"
         raise WrongFormatError("no known format", f"{shown}. {todo}")
     return found
 

@@ -8,7 +8,7 @@ import re
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 Value = TypeVar("Value")
 
@@ -32,6 +32,13 @@ class HelpParser(argparse.ArgumentParser):
         super().__init__(**{"formatter_class": WholeWords, **settings})
         self.register("type", float, _number)
         self.register("type", int, _whole)
+
+    def error(self, message: str) -> NoReturn:
+        """Say where a database belongs if it stands alone."""
+        _, _, names = message.partition("unrecognized arguments: ")
+        if names and not names.startswith("-") and "--database" in self.format_usage():
+            message += f"; a database is an option: --database {names.split()[0]}"
+        super().error(message)
 
 
 def read_by(read: Callable[[str], Value]) -> Callable[[str], Value]:

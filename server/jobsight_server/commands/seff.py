@@ -48,6 +48,9 @@ def of_one_cluster(runs: list[RunEfficiency], job_id: str, cluster: str | None) 
     """
     known = list(dict.fromkeys(run.cluster for run in runs))
     if not known:
-        raise UserError(f"no run of a job {job_id!r}: it never started, or its record was not read or rejected")
+        raise UserError(
+            f"no run of a job {job_id!r} is known: check the id. Jobs are known once their log has been read, by "
+            "`jobsight import LOG` or the server"
+        )
     chosen_one = chosen(cluster, known, f"clusters with job {job_id!r}")
     return [run for run in runs if run.cluster == chosen_one]

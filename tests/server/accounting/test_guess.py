@@ -94,6 +94,8 @@ TAR = b"x" * 257 + b"ustar\x0000" + bytes(248)
         (TABLE.encode("utf-16"), None, "UTF-16 text: convert it with iconv -f UTF-16 -t UTF-8"),
         (TAR, "torque", "a tar archive: unpack it with tar -x"),
         ("free text", None, "it begins with 'free text'"),
+        ("12|x|ann|COMPLETED|00:10:00\n", None, "without --noheader: sacct -aDP"),
+        (b"SQLite format 3\0\x10", None, "^a binary file: .*leave this file out$"),
         ("", None, "it is empty"),
         (PBSPRO, "torque", "not torque but pbspro: line 1 has exec_vnode= '11/20/2026"),
         (TORQUE, "pbspro", "not pbspro but torque: line 1 has owner="),
