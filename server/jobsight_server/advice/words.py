@@ -243,6 +243,8 @@ def _slurm(
             per["mem-per-gpu"] = math.ceil(memory_bytes / like.gpus / MIB)
         option, amount = (word, per[word]) if word in per else ("mem", found.mem)
         yield f"#SBATCH --{option}={amount}M"
+        if option == "mem" and (request.nodes or 1) > 1:
+            yield f"# on each of {request.nodes} nodes"
     if found.time_limit is not None:
         yield f"#SBATCH --time={clock_text(found.time_limit * MINUTE_S)}"
     if memory_bytes is not None and request.memory_bytes is not None and word not in (option, "mem"):

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from textwrap import indent
 from types import FrameType
 from typing import Any
 
@@ -22,8 +21,7 @@ from rich.padding import Padding
 from rich.text import Text
 from sqlalchemy import event
 
-from jobsight_predictor.metrics import METRICS
-from jobsight_server.advice.words import SCHEDULERS, AskLine
+from jobsight_server.advice.words import SCHEDULERS
 from jobsight_server.command_line.arguments import own_words
 from jobsight_server.command_line.help_text import HelpParser
 from jobsight_server.command_line.tables import table_of
@@ -31,33 +29,24 @@ from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.commands.import_logs import format_of, import_shown, learn_shown, split_format
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.ground.errors import UserError
+from jobsight_server.mail.letters import letters
 from jobsight_server.profiler.ready import Own
-from jobsight_server.queries.report import Gain, Report, report
+from jobsight_server.queries.report import Report, report
 from jobsight_server.settings.declared import ACCOUNTING_FORMATS, AccountingFormat, Settings
 from jobsight_server.storage.clusters import listed
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.named_files import check_output, copied, other_kind, whole_file
 from jobsight_server.upgrade.migrate import upgrade
-from jobsight_server.web.kit.units import count, hours, many, percent
-from jobsight_server.web.report import (
-    FREED,
-    TITLES,
-    UNITS,
-    counted_as,
-    heading,
-    kept_request,
-    known_today,
-    needs_more,
-    page_of,
-    sentences,
-    similar_jobs,
-)
+from jobsight_server.web.kit.units import many
+from jobsight_server.web.report import MADE_BY, Answer, Section, Table, heading, page_of, sections
 
 PARSE = HelpParser.parse_intermixed_args
 """Options may stand between the files."""
 
 _CLUSTER = "log"
 _STANDARD_INPUT = Path("-")
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,200}")
+_HEAD_BYTES = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,13 +59,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"first: {', '.join(ACCOUNTING_FORMATS)} (default: guessed from each file)",
     )
     parser.add_argument("--output", type=Path, default=Path("report.html"), metavar="FILE", help="write the page to "
-                        "this file, replacing it (default: report.html)")  # fmt: skip
+                        "this file, replacing an earlier report (default: report.html)")  # fmt: skip
     parser.add_argument("--node-hour", type=float, metavar="PRICE", help="price of a node for an hour, such "
                         "as 0.9, to show what is freed as money")  # fmt: skip
+    parser.add_argument("--mail-dir", type=Path, metavar="DIR", help="write what to write to each user into a file of "
+                        "this directory")  # fmt: skip
 
 
 def run(args: argparse.Namespace) -> int:
-    log = listed("standard input" if file == _STANDARD_INPUT else file.name for file in args.files)
+    named = args.files[1:] if len(args.files) > 1 and str(args.files[0]) in ACCOUNTING_FORMATS else args.files
+    log = listed(map(_name, named))
     args.files, in_directories = _files_in(args.files, args.output)
     _check_output(args.output, args.files)
     if args.node_hour is not None and not 0.0 < args.node_hour < math.inf:
@@ -93,10 +85,15 @@ def run(args: argparse.Namespace) -> int:
             raise UserError(re.sub(rf"{re.escape(place)}/(\d+/)?", "", str(error))) from error
     known = [name for name in formats if name in SCHEDULERS]
     scheduler = {"pbspro": "pbs"}.get(known[0], known[0]) if len(known) == 1 else "SCHEDULER"
+    texts, title = letters(found), heading(found, log)
+    parts = sections(found, scheduler, texts)
+    replaced = ", which replaces the one before" if args.output.exists() else ""
     with whole_file(args.output) as unfinished:
-        unfinished.write_text(page_of(found, log, scheduler))
-    _show(found, log, scheduler, Terminal(highlight=False, markup=False, emoji=False))
-    print(f"\nThe same as a page: {args.output}")
+        unfinished.write_text(page_of(title, parts))
+    _show(title, parts, Terminal(highlight=False, markup=False, emoji=False))
+    print(f"\nThe same as a page: {args.output}{replaced}")
+    if args.mail_dir is not None:
+        _write_texts(args.mail_dir, texts)
     for file, cause in unreadable.items():
         print(f"jobsight report: unreadable: {Path(file).name}: {cause}", file=sys.stderr)
     return 1 if unreadable else 0
@@ -107,6 +104,36 @@ def _check_output(output: Path, files: Sequence[Path]) -> None:
     check_output(output, "--output")
     if any(output.resolve() == file.resolve() for file in files):
         raise UserError(f"--output {output}: the report would replace this log; name another file")
+    if output.exists() and MADE_BY.encode() not in output.read_bytes()[:_HEAD_BYTES]:
+        raise UserError(f"--output {output}: this file is not a report and would be replaced; name another file")
+
+
+def _name(file: Path) -> str:
+    return (
+        "standard input"
+        if file == _STANDARD_INPUT
+        else "a pipe"
+        if other_kind(file) == "a pipe"
+        else file.resolve().name
+    )
+
+
+def _write_texts(directory: Path, texts: Mapping[str, str]) -> None:
+    """Write the text to each user into a file of the user's name; names that are no file's are left out."""
+    try:
+        directory.mkdir(exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"--mail-dir {directory}: {error.strerror}; name a directory to create, or one of yours"
+        ) from error
+    named = {user: text for user, text in texts.items() if _FILE_NAME.fullmatch(user)}
+    for user, text in named.items():
+        with whole_file(directory / f"{user}.txt") as unfinished:
+            unfinished.write_text(f"{text}\n")
+    left = len(texts) - len(named)
+    print(
+        f"{many(len(named), 'text')} in {directory}" + (f"; {many(left, 'user')} without a usable name" if left else "")
+    )
 
 
 def _leave(number: int, _frame: FrameType | None) -> None:
@@ -193,58 +220,26 @@ def _without_waiting_for_the_disk(connection: Any, _record: object) -> None:
     connection.execute("PRAGMA synchronous=OFF")  # the database does not outlive the process
 
 
-def _show(found: Report, log: str, scheduler: str, console: Console) -> None:
+def _show(title: str, parts: Sequence[Section], console: Console) -> None:
     """Print what the page shows; names as Text, because they may look like one of rich's tags."""
-    waste = found.users
-    console.print(Text(f"{heading(found, log)}\n", style="bold"))
-    for sentence in sentences(found):
-        console.print(sentence)
-    table = table_of(["Resource", "Unit"], ["Held", "Used", "Unused", "Jobs"])
-    for resource, unit in UNITS.items():
-        of = getattr(waste, resource)
-        figures = (hours(of.requested_hours), hours(of.used_hours), percent(of.unused_share), count(of.jobs))
-        table.add_row(TITLES[resource], unit, *figures)
-    console.print(table)
-    for kind, gains in (("user", found.user_gains), ("application", found.application_gains)):
-        console.print(f"{kind.capitalize()}s with most to gain", style="bold")
-        for gain in gains:
-            _show_gain(gain, found.metric, console)
-        console.print("" if gains else f"No {kind}: recommended requests would have freed nothing.\n")
-    for kept in found.kept:
-        console.print(Text(kept_request(kept, found.metric)))
-    if found.user_gains or found.application_gains:
-        console.print(f"{counted_as(found.metric)}\n")
-    console.print("Who must ask for more", style="bold")
-    for more in found.need_more:
-        console.print(Text(needs_more(more)))
-        _show_lines(more.ask_lines, console)
-    console.print("" if found.need_more else "None.\n")
-    console.print("Accuracy of forecasts and share of jobs within their bounds, by week", style="bold")
-    weeks = table_of(["Week from"], [METRICS[row.metric].title for row in found.trust.rows])
-    for week in found.trust.week_starts:
-        cells = [next((of for of in row.weeks if of.first_day == week), None) for row in found.trust.rows]
-        weeks.add_row(week, *("–" if of is None else f"{percent(of.accuracy)}, {percent(of.held)}" for of in cells))
-    console.print(weeks if found.trust.rows else "None: no forecast has been compared with use yet.\n")
-    console.print("Today's forecasts on the jobs that they were learned from", style="bold")
-    console.print("\n".join(known_today(found)) or "None: no user and no application gains.")
-    console.print("\nLeft out", style="bold")
-    for row in found.excluded:
-        console.print(Text(f"{count(row.count):>9}  {TITLES.get(row.what, row.what)}: {row.reason}"))
-    console.print(f"\nNext: jobsight setup {scheduler}, on the scheduler's host, shows what it will install.")
-
-
-def _show_gain(gain: Gain, metric: str, console: Console) -> None:
-    of, freed = getattr(gain.row, metric), f"{UNITS[metric]} {FREED[metric]}"
-    console.print(
-        Text(
-            f"{gain.row.name or '–'}: {hours(of.freed_hours)} of {hours(of.requested_hours)} {freed}; "
-            f"{count(of.would_run_out)} of {many(of.jobs, 'job')} would have run out, {count(of.ran_out)} did"
-        )
-    )
-    _show_lines(gain.ask_lines, console)
-    console.print(Padding(Text(similar_jobs(gain, metric)), (0, 0, 0, 4), expand=False))
-
-
-def _show_lines(ask_lines: Sequence[AskLine], console: Console) -> None:
-    for lines in ask_lines:
-        console.print(Text(indent(lines.text, "    ")), soft_wrap=True)
+    console.print(Text(title, style="bold"))
+    for section in parts:
+        console.print(Text(f"\n{section.title}".rstrip(), style="bold"))
+        for block in section.blocks:
+            if isinstance(block, str):
+                console.print(Text(block))
+            elif isinstance(block, Answer):
+                console.print(Text(f"{block.title}: {block.figure}", style="bold"))
+                console.print(Text(f"{block.share}. {block.detail}\n".lstrip(". ")))
+            elif isinstance(block, Table):
+                table = table_of(block.heads[: block.names], block.heads[block.names :])
+                for row in block.rows:
+                    table.add_row(*map(Text, row))
+                console.print(table)
+            else:
+                if block.title:
+                    console.print(Text(block.title, style="bold"))
+                for line in block.text.splitlines():
+                    is_pasted = line.startswith(" ") or not block.title
+                    console.print(Text(line) if is_pasted else Padding(Text(line), (0, 0, 0, 2)), soft_wrap=is_pasted)
+                console.print()

@@ -122,21 +122,30 @@ class Asking:
     def __init__(self, connection: Connection, reader: AnswerReader) -> None:
         self.connection = connection
         self._reader = reader
-        self._runs = cache(partial(last_runs, connection))
+        self.runs = cache(partial(last_runs, connection))
         self.of = cache(self._of)
+        self.like = cache(self._like)
 
-    def similar(self, cluster: str, user: str, like: LastRun) -> list[LastRun]:
-        """Return the last runs of the application of ``like`` on as many processors, the latest first."""
-        return [run for run in self._runs(cluster, user, like.application) if run.processors == like.processors]
+    def last_of(
+        self, cluster: str, user: str, application: str, processors: int, metric: str, asked_for: float
+    ) -> LastRun | None:
+        """Return the last run of the application on as many processors with this request; None if too long ago."""
+        for run in self.runs(cluster, user, application):
+            if run.processors == processors and run.requested(metric) == asked_for:
+                return run
+        return None
+
+    def _like(self, cluster: str, user: str, like: LastRun) -> Recommendation:
+        """Return the recommendation for a job like this one."""
+        return recommend(self.connection, self._reader, cluster, *asked_as(self.connection, user, like))
 
     def _of(self, cluster: str, user: str, application: str) -> tuple[LastRun, Recommendation] | None:
         """Return the last job of this application, and the recommendation for one like it; None if too long ago."""
         is_of_all = application in ("", OTHER)
-        runs = [] if is_of_all else self._runs(cluster, user, application)
-        for like in runs or self._runs(cluster, user):
+        runs = [] if is_of_all else self.runs(cluster, user, application)
+        for like in runs or self.runs(cluster, user):
             if is_of_all or application == group_name(cluster, user, like.application, None, None).application:
-                asked = asked_as(self.connection, user, like)
-                return like, recommend(self.connection, self._reader, cluster, *asked)
+                return like, self.like(cluster, user, like)
         return None
 
 

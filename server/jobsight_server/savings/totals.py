@@ -239,17 +239,24 @@ def add_jobs(connection: Connection, rows: Iterable[Any], times: int = 1) -> Non
         kept.add(connection, counted, ids)
 
 
+def sums_with(connection: Connection, runs: Sequence[int], metric: str, attempts: Sequence[float]) -> list[float]:
+    """Return the sums of these runs as if ``attempts``, per processor for memory, had been recommended to them."""
+    largest = memory_of_largest_nodes(connection)
+    rows = of_runs(connection, _NAMED.where(profiles.c.metric == metric), runs)
+    return [sum(column) for column in zip(*(_amounts(row, largest, attempts) for row in rows), strict=True)]
+
+
 def _add_to(sums: Sums, key: tuple[str, int, GroupName], amounts: Sequence[float]) -> None:
     total = sums.get(key)
     sums[key] = list(amounts) if total is None else [a + b for a, b in zip(total, amounts, strict=True)]
 
 
-def _amounts(row: Any, largest: Mapping[str, float]) -> tuple[float, ...]:
+def _amounts(row: Any, largest: Mapping[str, float], attempts: Sequence[float] | None = None) -> tuple[float, ...]:
     # A job that failed with more than it requested needed more.
     is_more = row.metric == "memory" and row.lower_bound and row.failed
     is_more = is_more and row.value * (row.asked_processors or 1) > (row.asked_memory_bytes or inf)
     value = None if row.shown_only and not (row.ran_out or is_more) else row.value
-    attempts = recommended_requests(row.bound, row.attempts)
+    attempts = recommended_requests(row.bound, row.attempts) if attempts is None else attempts
     if row.metric == "memory" and row.cluster in largest and row.held_nodes:
         most = largest[row.cluster] * row.held_nodes / (row.asked_processors or 1)
         attempts = tuple(dict.fromkeys(min(attempt, most) for attempt in attempts))

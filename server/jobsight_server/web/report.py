@@ -1,159 +1,336 @@
-"""The report on a log as a page of its own: one file, without a server or a network; and its sentences."""
+"""The report on a log in words: sections of sentences and tables, for the terminal and for a page of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
+from itertools import groupby
 
 from jinja2 import Environment, PackageLoader
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server import web
-from jobsight_server.ground.amounts import size_text
-from jobsight_server.queries.report import Gain, NeedsMore, Report, Unseen
-from jobsight_server.savings.confidence import Freed
-from jobsight_server.savings.waste import WasteRow
-from jobsight_server.web.kit.units import FILTERS, FOR_TEMPLATES, count, hours, many, percent, resource_value
+from jobsight_server.advice.words import KEPT
+from jobsight_server.ground.amounts import memory_text, plain, size_text, time_text
+from jobsight_server.queries.lost import Idle
+from jobsight_server.queries.report import Finding, Report
+from jobsight_server.savings.confidence import LEVEL
+from jobsight_server.savings.today import LEAST, Line
+from jobsight_server.web.kit.units import DASH, count, hours, many, percent, share
+
+LISTED = 10
+"""Rows of the table of changes, and users whose texts are shown."""
+
+MADE_BY = '<meta name="generator" content="jobsight report">'
+"""In the head of each page: only such a file is replaced."""
 
 UNITS = {"memory": "GiB-hours", "processors": "processor-hours", "runtime": "processor-hours", "gpus": "GPU-hours"}
 """Resource -> unit of what jobs held and used."""
 
-FREED = {"memory": "freed", "runtime": "shorter"}
-"""What recommendations do to what requests held."""
-
 TITLES = {"memory": "Memory", "processors": "Processors", "runtime": "Time limits", "gpus": "GPUs"}
+_WRITE = {"memory": memory_text, "runtime": time_text}
+_OF = {"memory": "memory", "processors": "processors", "runtime": "limits", "gpus": "GPUs"}
+_NAMES = {"memory": "memory", "runtime": "time limit"}
+_GIB = 2.0**30
 
 
-def sentences(found: Report) -> Iterator[str]:
-    """Yield the answers in words: what would have been freed, what it is worth, and how many jobs would have failed."""
-    memory, time = found.users.memory, found.users.runtime
-    if found.unseen is not None:
-        yield _unseen(found.unseen)
-    if not memory.jobs and not time.jobs:
-        yield "No job has a request, an exact use and a recommendation at its submission: nothing can be judged yet."
-    if memory.jobs:
-        yield (
-            f"Recommended memory requests would have {_freed(found.freed)} of {hours(memory.requested_hours)} "
-            f"GiB-hours. {count(memory.would_run_out)} of {many(memory.jobs, 'job')} "
-            f"needed more than recommended; {count(memory.needed_more)} needed more than they requested, and "
-            f"{count(memory.ran_out)} of these failed."
-        )
-        if found.freed.amount > 0:
-            yield _nodes(found)
-    if found.node_hour is not None and not (memory.jobs and found.freed.amount > 0):
-        why = "would have freed none" if memory.jobs else "cannot be judged"
-        yield f"--node-hour prices freed memory, and recommended memory requests {why}."
-    if time.jobs:
-        yield (
-            f"{count(time.would_run_out)} of {many(time.jobs, 'job')} would have run out of time with the recommended "
-            f"limits; {count(time.ran_out)} ran out of their own. Shorter limits free nothing by themselves: jobs fit "
-            "into shorter gaps."
-        )
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One of the two answers: a figure, and how it comes about."""
+
+    title: str
+    figure: str
+    share: str
+    detail: str
 
 
-def _unseen(of: Unseen) -> str:
-    return (
-        f"{many(of.jobs, 'run')}, most of {', '.join(of.users)}, used less than .5 % of {hours(of.processor_hours)} "
-        f"processor-hours ({percent(of.share)} of all): idle, or started past the batch system. Their processors and "
-        "memory are not learned, and count nowhere else."
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under their heads; the first ``names`` columns are text, the others numbers."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    names: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Paste:
+    """Text to copy, under a title if it has one."""
+
+    text: str
+    title: str = ""
+
+
+Block = str | Answer | Table | Paste
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Blocks under a title; the first section has none."""
+
+    title: str
+    blocks: Sequence[Block]
+
+
+def sections(found: Report, scheduler: str, texts: dict[str, str]) -> list[Section]:
+    """Return the whole report; ``texts``: what to write, by user; ``scheduler``: as `jobsight setup` names it."""
+    setup = (
+        "On the scheduler's host, this shows what it will install, and asks; users then see their line at submission."
     )
-
-
-def _freed(of: Freed) -> str:
-    if of.amount == 0:
-        return "freed none"
-    verb, sign = ("freed", 1.0) if of.amount > 0 else ("taken another", -1.0)
-    return f"{verb} {_between(of.times(sign), ' by a 90 % interval over users')}"
-
-
-def _nodes(found: Report) -> str:
-    if found.nodes is None or found.node_bytes is None:
-        return "In nodes and money: unknown, because the log names no node of a job with a memory request."
-    money = "" if found.money is None else f", or {_between(found.money)} at the price of their hours"
-    return (
-        f"That is at most {_between(found.nodes)} nodes all the time{money}. No log says what a node has: at least "
-        f"{size_text(found.node_bytes)}, the most that one job requested on one."
-    )
-
-
-def _between(of: Freed, kind: str = "") -> str:
-    if of.low is None or of.high is None:
-        return f"{hours(of.amount)} (no interval: {many(of.users, 'user')})"
-    low, high = sorted((of.low, of.high))
-    return f"{hours(of.amount)} ({hours(low)} to {hours(high)}{kind})"
+    return [
+        Section("", [_basis(found), _day_one(found), _tomorrow(found), *_sentences(found)]),
+        Section("What to change first", [*_changes(found)]),
+        Section(
+            "What to write", [Paste(text, f"To {user}") for user, text in list(texts.items())[:LISTED]] or ["Nothing."]
+        ),
+        Section("Largest requests without advice", [_kept(line) for line in found.kept] or ["None."]),
+        Section("Requested and used", [_held(found)]),
+        Section("How sure: forecasts and recommendations by week", [*_weeks(found)]),
+        Section("Left out", [_excluded(found)]),
+        Section("Next", [setup, Paste(f"jobsight setup {scheduler}")]),
+    ]
 
 
 def heading(found: Report, log: str) -> str:
     """Return which jobs of which log the report is on."""
-    first, last = found.users.first_day, found.users.last_day
+    first, last = found.waste.first_day, found.waste.last_day
     return f"{log}: jobs that ended {f'on {first}' if first == last else f'from {first} to {last}'} (UTC)"
 
 
-def known_today(found: Report) -> Iterator[str]:
-    """Yield how well today's forecasts fit the jobs that they were learned from."""
-    for of in found.known_today:
+def _basis(found: Report) -> str:
+    held = found.held
+    memory = f"{hours(held.memory)} GiB-hours of memory" if held.memory else "no memory"
+    gpus = f" and {hours(held.gpus)} GPU-hours" if held.gpus else ""
+    return (
+        f"{many(held.jobs, 'job')} ended. They requested {memory}, and held {hours(held.processors)} processor-hours"
+        f"{gpus}. Shares are of these totals."
+    )
+
+
+def _day_one(found: Report) -> Answer:
+    memory, of = found.waste.memory, found.replayed
+    if not memory.jobs:
+        detail = "No job has a memory request, a known use and a recommendation at its submission."
+        return Answer("With advice from day one", "unknown", "", detail)
+    between = f"; {percent(LEVEL)} interval over users: {hours(of.low)} to {hours(of.high)}"
+    return Answer(
+        "With advice from day one",
+        _freed(of.amount),
+        f"{_share(abs(of.amount), found.held.memory)} of the memory requested{'' if of.low is None else between}",
+        f"Replayed: each job with the recommendation at its submission. Of {many(memory.jobs, 'job')} whose use is "
+        f"known, {count(memory.would_run_out)} needed more than recommended; {count(memory.needed_more)} needed more "
+        f"than they requested, and {count(memory.ran_out)} of these failed.{_worth(found, of.amount, found.days)}",
+    )
+
+
+def _tomorrow(found: Report) -> Answer:
+    of, days, title = found.fitted, found.week_days, "With today's lines from tomorrow"
+    week = f"the last {many(days, 'day')}"
+    if not of.jobs:
+        return Answer(
+            title,
+            "no change",
+            "",
+            f"No line changes the memory request of an application with "
+            f"{share(LEAST)} of all that jobs of {week} requested.",
+        )
+    held = next((one for one in found.trust.metrics if one.metric == "memory" and one.bounds), None)
+    sure = (
+        "No job of the log shows how many will stay within their line."
+        if held is None
+        else f"How sure: {percent(held.held)} of the {many(held.bounds, 'job')} for which the replay recommended "
+        "another request stayed within it."
+    )
+    return Answer(
+        title,
+        f"{_freed(of.freed_hours)} in {many(days, 'day')}",
+        f"{_share(abs(of.freed_hours), found.of_week.memory)} of the memory requested in {week}",
+        f"Fitted: the lines of {many(of.users, 'user')}, on the {many(of.jobs, 'job')} of {week} from which they were "
+        f"learned. {sure}{_worth(found, of.freed_hours, days)}",
+    )
+
+
+def _freed(amount: float) -> str:
+    if not amount:
+        return "no memory freed"
+    return f"{hours(abs(amount))} GiB-hours {'freed' if amount > 0 else 'reserved more, not less'}"
+
+
+def _worth(found: Report, freed: float, days: int) -> str:
+    if found.node_bytes is None or freed <= 0:
+        return ""
+    node_hours = freed * _GIB / found.node_bytes
+    money = "" if found.node_hour is None else f", worth {hours(node_hours * found.node_hour)}"
+    return f" That equals up to {hours(node_hours / (days * 24.0))} nodes for the whole time{money}."
+
+
+def _sentences(found: Report) -> Iterator[str]:
+    """Yield what else a head of a computing centre asks first."""
+    if found.replayed.amount > 0 or found.fitted.freed_hours > 0:
+        if found.node_bytes is not None:
+            size = size_text(found.node_bytes)
+            yield f"Node size is not in the log; we assume {size}, the largest request on one node."
+        elif found.node_hour is not None:
+            yield "The log names no node of a job with a memory request, so there is no price of memory."
+    elif found.node_hour is not None:
+        yield "No memory would be freed, so there is no saving to price."
+    if found.killed:
+        yield _killed(found)
+    for what, noun in (("processors", "processor"), ("gpus", "GPU")):
+        of = sorted((one for one in found.idle if one.what == what), key=lambda one: -one.idle_hours)
+        if any(one.idle_hours > 0 for one in of):
+            yield _idle(of, noun, getattr(found.held, what))
+    if found.held.gpus and not any(one.what == "gpus" for one in found.idle):
+        yield f"GPUs: the log does not show whether {hours(found.held.gpus)} GPU-hours were used."
+    if found.unseen:
+        runs, held = sum(one.jobs for one in found.unseen), sum(one.hours for one in found.unseen)
         yield (
-            f"{METRICS[of.metric].title}: today's forecasts are {percent(of.accuracy)} accurate for the "
-            f"{many(of.jobs, 'similar job')} behind the lines of those with most to gain, and today's amounts would "
-            f"have been enough for {percent(of.held)}. They were learned from these very jobs: this shows how well "
-            "they fit, not how well they will do."
+            f"Idle or unseen: {many(runs, 'run')} used less than .5 % of {hours(held)} processor-hours "
+            f"({_share(held, found.held.processors)}): idle, or started past the batch system. They count nowhere "
+            f"else. Most were of {_most([(one.user, one.hours) for one in found.unseen])}."
         )
 
 
-def counted_as(metric: str) -> str:
-    """Return what the figures of those with most to gain are, in words."""
-    figures = f"{FREED[metric].capitalize()}, ran out and would have run out"
-    return f"{figures} are counted with the recommendation at each job's submission. The lines are today's."
-
-
-def similar_jobs(gain: Gain, metric: str) -> str:
-    """Return the similar jobs behind a recommendation in words."""
-    if not gain.similar:
-        return "No similar job has been measured."
-    last = ", ".join(
-        f"{job.job_id} used {resource_value(job.used, metric)} of {resource_value(job.requested, metric)}"
-        for job in gain.last_jobs
+def _killed(found: Report) -> str:
+    jobs = {"runtime": 0, "memory": 0}
+    for one in found.killed:
+        jobs[one.metric] += one.jobs
+    lost = sum(one.hours for one in found.killed)
+    of_users: dict[str, float] = {}
+    for one in found.killed:
+        of_users[one.user] = of_users.get(one.user, 0.0) + one.hours
+    most = _most(sorted(of_users.items(), key=lambda of: -of[1]))
+    return (
+        f"Killed: {many(jobs['runtime'], 'job')} at the time limit and {count(jobs['memory'])} for lack of memory lost "
+        f"{hours(lost)} processor-hours ({_share(lost, found.held.processors)}), most of them of {most}."
     )
-    of = f"{gain.advice.application or 'jobs without a name'} of {gain.advice.user}"
-    known = f"{many(gain.similar, 'similar job')}, {gain.exact} known exactly"
-    return f"For {of} on {many(gain.processors, 'processor')}: from {known}. {last}."
 
 
-def kept_request(row: WasteRow, metric: str) -> str:
-    """Return how much of a user's requests was unused, and why those of an application are kept, in words."""
-    of, advice = getattr(row, metric), getattr(row, f"{metric}_advice")
-    unused = f"{hours(of.unused_hours)} of {hours(of.requested_hours)} {UNITS[metric]} unused"
-    return f"{row.name}: {unused}; keep the request of {advice.application or 'jobs without a name'}: {advice.kept}."
+def _idle(of: Sequence[Idle], noun: str, held: float) -> str:
+    known, idle = sum(one.held_hours for one in of), sum(one.idle_hours for one in of)
+    most = _most([(f"{one.user} ({one.application or DASH})", one.idle_hours) for one in of])
+    return (
+        f"Idle {noun}s: {_share(idle, known)} of the {hours(known)} {noun}-hours whose use is known, which are "
+        f"{_share(known, held)} of all; most were of {most}."
+    )
 
 
-def needs_more(of: NeedsMore) -> str:
-    """Return which application needs more, and why, in words."""
-    what, amounts = f"{of.application or 'jobs without a name'} of {of.user}", (of.ask_for, of.asked_for)
-    more, less = (resource_value(amount, of.metric) for amount in amounts)
-    noun = "time" if of.metric == "runtime" else "memory"
-    return f"{what}: {more} of {noun} instead of {less}; {many(of.jobs, 'job')} needed more than requested"
+def _most(of: Sequence[tuple[str, float]]) -> str:
+    """Return the first three names with their hours."""
+    return ", ".join(f"{name}: {hours(amount)}" for name, amount in of[:3])
 
 
-def page_of(found: Report, log: str, scheduler: str) -> str:
-    """Return the HTML of the report on ``log``; ``scheduler``: as `jobsight setup` names it."""
-    templates = Environment(loader=PackageLoader(web.__name__), autoescape=True, trim_blocks=True)
-    templates.filters.update(FILTERS)
-    # Nothing has an address in a file of its own.
-    templates.globals.update(FOR_TEMPLATES, url_for=lambda *_, **__: "")
+def _changes(found: Report) -> Iterator[Block]:
+    if not found.findings:
+        yield f"Nothing: no change has an effect of {share(LEAST)} or more."
+        return
+    rows = [
+        (
+            one.user,
+            one.application or DASH,
+            "; ".join(_change(one)),
+            hours(one.fitted_hours) if one.fitted_hours else DASH,
+            hours(one.replayed_hours) if one.replayed_hours else DASH,
+            f"{_share(one.share, 1.0)} of {_OF[one.of]}",
+        )
+        for one in found.findings[:LISTED]
+    ]
+    yield Table(("User", "Application", "Change", "From tomorrow", "From day one", "Effect"), rows, names=3)
+    more = len(found.findings) - len(rows)
+    left = f"{count(more)} more rows have smaller ones; those" if more > 0 else "Rows"
+    yield (
+        f"From tomorrow and from day one: GiB-hours of memory freed in {many(found.week_days, 'day')}, and in all "
+        f"{many(found.days, 'day')}. Effect: the row's largest, as a share of what all jobs requested or held; hours "
+        f"lost are of processors. {left} below {share(LEAST)} are left out. Shorter limits free no resources; they let "
+        "the scheduler backfill more jobs."
+    )
+
+
+def _change(one: Finding) -> Iterator[str]:
+    for line in one.lines:
+        killed = [of for of in one.killed if of.metric == line.metric and line.is_larger]
+        lost = "".join(f" ({count(of.jobs)} killed, {hours(of.hours)} h lost)" for of in killed)
+        yield f"{_NAMES[line.metric]} {_instead(line)}{lost}"
+    for idle in one.idle:
+        used = percent(1.0 - idle.idle_hours / idle.held_hours)
+        yield f"{UNITS[idle.what].partition('-')[0]}s: {used} busy in {many(idle.jobs, 'job')}"
+
+
+def _instead(line: Line) -> str:
+    return " instead of ".join(_WRITE[line.metric](amount or 0.0) for amount in (line.ask_for, line.asked_for))
+
+
+def _kept(line: Line) -> str:
+    jobs = f"jobs of {memory_text(line.asked_for)} on {many(line.processors, 'processor')}"
+    return (
+        f"{line.application} of {line.user}: {hours(line.held_hours)} GiB-hours in {jobs}. No advice, because "
+        f"{KEPT[line.kept or 'as requested']}."
+    )
+
+
+def _held(found: Report) -> Table:
+    rows = []
+    for resource, unit in UNITS.items():
+        all_of, of = getattr(found.held, resource), getattr(found.waste, resource)
+        known, used, jobs = of.requested_hours, of.used_hours, of.jobs
+        if resource == "gpus":
+            gpus = [one for one in found.idle if one.what == "gpus"]
+            known, jobs = sum(one.held_hours for one in gpus), sum(one.jobs for one in gpus)
+            used = known - sum(one.idle_hours for one in gpus)
+        if all_of:
+            unused = percent((known - used) / known) if known else DASH
+            rows.append((f"{TITLES[resource]}, {unit}", hours(all_of), hours(known), hours(used), unused, count(jobs)))
+    if found.unasked_jobs:
+        used = hours(found.unasked_hours)
+        rows.append(("Memory not requested, GiB-hours", DASH, DASH, used, DASH, count(found.unasked_jobs)))
+    return Table(("Resource", "Requested", "of known use", "Used", "Unused", "Jobs"), rows)
+
+
+def _weeks(found: Report) -> Iterator[Block]:
+    rows = found.trust.rows
+    if not rows:
+        yield "None: no forecast has been compared with use yet."
+        return
+    cells = [
+        [
+            DASH if of is None else f"{percent(of.accuracy)}, {percent(of.held)}"
+            for row in rows
+            for of in [next((of for of in row.weeks if of.first_day == week), None)]
+        ]
+        for week in found.trust.week_starts
+    ]
+    weeks = [(week, *of) for week, of in zip(found.trust.week_starts, cells, strict=True)]
+    yield Table(("Week from", *(METRICS[row.metric].title for row in rows)), weeks)
+    yield (
+        "Accuracy of the forecasts, then the share of jobs that stayed within another request than their own, which "
+        f"should be {percent(found.trust.promised)}; both as of each job's submission."
+    )
+
+
+def _excluded(found: Report) -> Table:
+    rows = [(TITLES.get(row.what, row.what), row.reason, count(row.count)) for row in found.excluded]
+    return Table(("Of", "Reason", "Count"), rows, names=2)
+
+
+def _share(part: float, whole: float) -> str:
+    return f"{plain(100.0 * part / whole, 2)} %" if whole else DASH
+
+
+def _kind(block: Block) -> str:
+    return type(block).__name__
+
+
+def page_of(title: str, parts: Sequence[Section]) -> str:
+    """Return the report as a page: one file, without a server or a network."""
+    templates = Environment(loader=PackageLoader(web.__name__), autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    # Answers stand side by side.
+    templates.filters["by_kind"] = lambda blocks: [(kind, [*of]) for kind, of in groupby(blocks, _kind)]
     place = files(web) / "static"
     return templates.get_template("report.html").render(
-        data=found,
-        heading=heading(found, log),
-        scheduler=scheduler,
-        sentences=list(sentences(found)),
-        known_today=list(known_today(found)),
-        counted_as=counted_as,
-        similar_jobs=similar_jobs,
-        kept_request=kept_request,
-        needs_more=needs_more,
-        units=UNITS,
-        titles=TITLES,
-        freed=FREED,
+        heading=title,
+        sections=parts,
+        made_by=MADE_BY,
         style=(place / "jobsight.css").read_text(),
         script=(place / "copy.js").read_text(),
     )
