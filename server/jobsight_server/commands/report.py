@@ -229,8 +229,8 @@ def _show(title: str, parts: Sequence[Section], console: Console) -> None:
             if isinstance(block, str):
                 console.print(Text(block))
             elif isinstance(block, Answer):
-                console.print(Text(f"{block.title}: {block.figure}", style="bold"))
-                console.print(Text(f"{block.share}. {block.detail}\n".lstrip(". ")))
+                console.print(Text(f"{block.title}: {block.figure} {block.unit}".rstrip(), style="bold"))
+                console.print(Text(f"{block.detail}\n"))
             elif isinstance(block, Table):
                 table = table_of(block.heads[: block.names], block.heads[block.names :])
                 for row in block.rows:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from textwrap import indent
+from textwrap import fill, indent
 
 from jobsight_server.ground.amounts import percent
 from jobsight_server.queries.lost import Idle, Killed, Unseen
 from jobsight_server.queries.report import Finding, Report
 from jobsight_server.savings.today import Line
 
-_MARGIN = 4 * " "
+_MARGIN, _WIDTH = 4 * " ", 76
 
 
 def letters(found: Report) -> dict[str, str]:
@@ -20,7 +20,7 @@ def letters(found: Report) -> dict[str, str]:
     for finding in found.findings:
         of[finding.user] += _paragraphs(finding)
     for one in found.unseen:
-        of[one.user].append(_unseen(one))
+        of[one.user].append(fill(_unseen(one), _WIDTH))
     period = f"from {found.waste.first_day} to {found.waste.last_day} (UTC)"
     return {user: "\n\n".join([f"About your jobs that ended {period}:", *texts]) for user, texts in of.items()}
 
@@ -28,14 +28,14 @@ def letters(found: Report) -> dict[str, str]:
 def _paragraphs(finding: Finding) -> Iterator[str]:
     name = finding.application or "Jobs without a name"
     for one in finding.killed:
-        yield f"{name}: {_killed(one)}"
+        yield fill(f"{name}: {_killed(one)}", _WIDTH)
     by_text: dict[str, list[Line]] = defaultdict(list)
     for line in finding.lines:
         by_text[f"{name} on {_size(line)}: {line.text}"].append(line)
     for text, lines in by_text.items():
-        yield "\n".join([text, *_pasted(lines)])
+        yield "\n".join([fill(text, _WIDTH), *_pasted(lines)])
     for idle in finding.idle:
-        yield f"{name}: {_idle(idle)}"
+        yield fill(f"{name}: {_idle(idle)}", _WIDTH)
 
 
 def _pasted(lines: Sequence[Line]) -> Iterator[str]:

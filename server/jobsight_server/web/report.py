@@ -19,6 +19,9 @@ from jobsight_server.savings.confidence import LEVEL
 from jobsight_server.savings.today import LEAST, Line
 from jobsight_server.web.kit.units import DASH, count, hours, many, percent, share
 
+DAY_ONE = "If all jobs had followed the advice from day one (replayed)"
+TOMORROW = "If all jobs follow today's lines from tomorrow (fitted)"
+
 LISTED = 10
 """Rows of the table of changes, and users whose texts are shown."""
 
@@ -41,7 +44,7 @@ class Answer:
 
     title: str
     figure: str
-    share: str
+    unit: str
     detail: str
 
 
@@ -112,20 +115,20 @@ def _day_one(found: Report) -> Answer:
     memory, of = found.waste.memory, found.replayed
     if not memory.jobs:
         detail = "No job has a memory request, a known use and a recommendation at its submission."
-        return Answer("With advice from day one", "unknown", "", detail)
+        return Answer(DAY_ONE, "unknown", "", detail)
     between = f"; {percent(LEVEL)} interval over users: {hours(of.low)} to {hours(of.high)}"
     return Answer(
-        "With advice from day one",
-        _freed(of.amount),
-        f"{_share(abs(of.amount), found.held.memory)} of the memory requested{'' if of.low is None else between}",
-        f"Replayed: each job with the recommendation at its submission. Of {many(memory.jobs, 'job')} whose use is "
-        f"known, {count(memory.would_run_out)} needed more than recommended; {count(memory.needed_more)} needed more "
+        DAY_ONE,
+        hours(abs(of.amount)),
+        f"{_freed(of.amount, found.held.memory)}{'' if of.low is None else between}",
+        f"Each job with the recommendation at its submission. Of {many(memory.jobs, 'job')} whose use is known, "
+        f"{count(memory.would_run_out)} needed more than recommended; {count(memory.needed_more)} needed more "
         f"than they requested, and {count(memory.ran_out)} of these failed.{_worth(found, of.amount, found.days)}",
     )
 
 
 def _tomorrow(found: Report) -> Answer:
-    of, days, title = found.fitted, found.week_days, "With today's lines from tomorrow"
+    of, days, title = found.fitted, found.week_days, TOMORROW
     week = f"the last {many(days, 'day')}"
     if not of.jobs:
         return Answer(
@@ -144,17 +147,16 @@ def _tomorrow(found: Report) -> Answer:
     )
     return Answer(
         title,
-        f"{_freed(of.freed_hours)} in {many(days, 'day')}",
-        f"{_share(abs(of.freed_hours), found.of_week.memory)} of the memory requested in {week}",
-        f"Fitted: the lines of {many(of.users, 'user')}, on the {many(of.jobs, 'job')} of {week} from which they were "
-        f"learned. {sure}{_worth(found, of.freed_hours, days)}",
+        hours(abs(of.freed_hours)),
+        f"{_freed(of.freed_hours, found.of_week.memory)} in {week}",
+        f"The lines of {many(of.users, 'user')}, on the {many(of.jobs, 'job')} of {week} from which they were learned."
+        f" {sure}{_worth(found, of.freed_hours, days)}",
     )
 
 
-def _freed(amount: float) -> str:
-    if not amount:
-        return "no memory freed"
-    return f"{hours(abs(amount))} GiB-hours {'freed' if amount > 0 else 'reserved more, not less'}"
+def _freed(amount: float, requested: float) -> str:
+    verb = "freed" if amount >= 0 else "reserved more, not less"
+    return f"GiB-hours {verb}, {_share(abs(amount), requested)} of the memory requested"
 
 
 def _worth(found: Report, freed: float, days: int) -> str:
