@@ -1,6 +1,6 @@
 """Advice through HTTP: how long a submit plugin waits, beside a database of 300 users with 100 jobs each.
 
-    python benchmarks/advice.py [--questions 2000] [--users 300] [--jobs 100] [--json]
+    python benchmarks/advice.py [--questions 2000] [--users 300] [--jobs 100]
 
 Each question describes a job completely, in Slurm's words, on its own connection, one after the other. The first 200
 are not counted. The server's CPU time is shown too: unlike the waits, it does not depend on other load.
@@ -9,50 +9,43 @@ are not counted. The server's CPU time is shown too: unlike the waits, it does n
 from __future__ import annotations
 
 import argparse
+import http.client
 import json
 import os
 import random
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
-from filled_server import ask, cpu_seconds, fill, free_port, wait_for
+from filled_server import Site, cpu_seconds, fill, free_address
 
-from jobsight_server.auth.tokens import create_token
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.schema import jobs
-from jobsight_server.upgrade.migrate import upgrade
 
 NOT_COUNTED = 200
 
 
-def question(token: str, rng: random.Random, users: int) -> bytes:
+def question(rng: random.Random, users: int) -> bytes:
     slurm = {"num_tasks": 4, "cpus_per_task": 1, "nodes": 1, "mem": "64G", "time_limit": "1-00:00:00"}
     job = {"cluster": "alpha", "user": f"user{rng.randrange(users):04}", "application": f"cfd_{rng.randrange(10**6)}"}
-    body = json.dumps({**job, "queue": "batch", "account": "physics", "slurm": slurm}).encode()
-    head = (
-        f"POST /api/v1/advice HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
+    return json.dumps({**job, "queue": "batch", "account": "physics", "slurm": slurm}).encode()
 
 
-def measure(port: int, token: str, server: int, users: int, questions: int) -> dict[str, float]:
+def measure(address: str, token: str, server: int, users: int, questions: int) -> dict[str, float]:
     rng, waits = random.Random(1), []
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", "Connection": "close"}
     begun = 0.0
     for number in range(NOT_COUNTED + questions):
         if number == NOT_COUNTED:
             begun = cpu_seconds(server)
-        request = question(token, rng, users)
+        body = question(rng, users)
+        connection = http.client.HTTPConnection(address, timeout=30)
         start = time.perf_counter()
-        answer = ask(port, request)
+        connection.request("POST", "/api/v1/advice", body, headers)
+        answer = connection.getresponse().read()
         waits.append(time.perf_counter() - start)
-        head, _, body = answer.partition(b"\r\n\r\n")
-        assert head.startswith(b"HTTP/1.1 200 "), answer[:500]
-        assert json.loads(body)["such_jobs"] > 0
+        assert json.loads(answer)["such_jobs"] > 0
     spent = cpu_seconds(server) - begun
     counted = sorted(waits[NOT_COUNTED:])
     return {
@@ -65,41 +58,28 @@ def measure(port: int, token: str, server: int, users: int, questions: int) -> d
     }
 
 
-def main() -> int:
+def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--questions", type=int, default=2000)
     parser.add_argument("--users", type=int, default=300)
     parser.add_argument("--jobs", type=int, default=100, help="per user")
-    parser.add_argument("--json", action="store_true", help="as JSON only")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        url = f"sqlite:///{folder}/jobsight.db"
-        engine = open_engine(url)
-        upgrade(engine)
+        site = Site(Path(folder) / "site", ["alpha"], free_address())
+        engine = open_engine(site.database)
         with engine.begin() as connection:
-            _, token = create_token(connection, "submitter", "benchmark", time.time())
             fill(connection, args.users, args.jobs)
             asked = {"requested_memory_bytes": 2**36, "requested_walltime_s": 86400.0}
             connection.execute(jobs.update().values(asked | {"name": "cfd_1", "application": "cfd", "queue": "batch"}))
         rebuild(engine)
         engine.dispose()
-        port, ingest_port = free_port(), free_port()
-        command = [sys.executable, "-m", "jobsight_server.cli", "serve", "--database", url]
-        command += ["--listen", f"127.0.0.1:{port}", "--ingest-listen", f"127.0.0.1:{ingest_port}"]
-        with Path(folder, "log").open("wb") as log:
-            server = subprocess.Popen(command, stdout=log, stderr=log)
-        try:
-            wait_for(port)
-            found = measure(port, token, server.pid, args.users, args.questions)
-        finally:
-            server.terminate()
-            server.wait(40)
-    if not args.json:
-        for name, value in found.items():
-            print(f"{name:<16}{value:>10.3f}")
-    print(json.dumps(found))
-    return 0
+        with site.serve():
+            assert site.process is not None
+            address, token = site.url.removeprefix("http://"), site.token("submitter")
+            found = measure(address, token, site.process.pid, args.users, args.questions)
+    for name, value in found.items():
+        print(f"{name:<16}{value:>10.3f}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

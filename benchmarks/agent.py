@@ -28,7 +28,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
-from filled_server import free_port
+from filled_server import free_address
 
 import jobsight_agent
 from jobsight_agent.counters import NodeReader
@@ -110,11 +110,11 @@ def print_cgroups_cost(jobs: int = 64, rounds: int = 500) -> None:
             folder.rmdir()
 
 
-def scrape(port: int, interval: float, stop: threading.Event) -> None:
+def scrape(address: str, interval: float, stop: threading.Event) -> None:
     """Ask the exporter as Prometheus would."""
     while not stop.wait(interval):
         with contextlib.suppress(OSError):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+            connection = http.client.HTTPConnection(address, timeout=5)
             connection.request("GET", "/metrics")
             connection.getresponse().read()
             connection.close()
@@ -142,9 +142,9 @@ def main() -> None:
             "psutil loop": [sys.executable, "-c", PSUTIL_LOOP, str(args.interval)],
         }  # fmt: skip
         if shutil.which("prometheus-node-exporter"):
-            port = free_port()
-            commands["node-exporter"] = ["prometheus-node-exporter", f"--web.listen-address=127.0.0.1:{port}"]
-            threading.Thread(target=scrape, args=(port, args.interval, stop), daemon=True).start()
+            address = free_address()
+            commands["node-exporter"] = ["prometheus-node-exporter", f"--web.listen-address={address}"]
+            threading.Thread(target=scrape, args=(address, args.interval, stop), daemon=True).start()
         # An installed package is compiled; in a checkout, the compiler might be measured.
         package = Path(jobsight_agent.__file__).parent
         shutil.copytree(package, f"{directory}/installed/{package.name}")

@@ -1,6 +1,6 @@
 """A backlog of short jobs: jobs per CPU second read from the accounting log, profiled and learned.
 
-    python benchmarks/backlog.py [TRACE.swf.gz] [--jobs N] [--limit N] [--nodes N] [--directory DIR] [--json]
+    python benchmarks/backlog.py [TRACE.swf.gz] [--jobs N] [--limit N] [--nodes N] [--directory DIR]
 
 Jobs of a minute, one submitted a second, of five users; on half of the nodes a reading a second, on the others none.
 Of every second job the log gives memory and CPU time. With a trace, its first jobs instead, repeated later by other
@@ -11,7 +11,6 @@ that of the background worker, or, with a trace, of the import.
 from __future__ import annotations
 
 import argparse
-import json
 import resource
 import tempfile
 import time
@@ -125,13 +124,9 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=8, help="half of them send samples (default %(default)s)")
     parser.add_argument("--limit", type=int, help="jobs committed together (default: the background worker's)")
     parser.add_argument("--directory", help="where the database is; on a disk, for bytes written (default: temporary)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=args.directory) as directory:
         found = measure(Path(directory), args.trace, args.jobs, args.nodes, args.limit)
-    if args.json:
-        print(json.dumps(found))
-        return
     model = found.pop("model")
     for name, figures in found.items():
         print(

@@ -1,20 +1,19 @@
 """Compares Jobsight's probabilities with outcomes, on the traces at hand.
 
-    python benchmarks/calibration.py [--jobs 20000] [--only TRACE ...] [--json] [--output docs]
+    python benchmarks/calibration.py [--jobs 20000] [--output docs]
     python benchmarks/calibration.py --running > benchmarks/results/calibration.md
 
 Every job is forecast at its submission and learned at its end, with and without correction of the probabilities. Writes
-the tables between the markers of docs/use/accuracy.md and the reliability diagrams; with --only or --json it writes
-nothing. --running prints the chances of running jobs to reach their time limits, of whole traces. Traces are looked for
-in JOBSIGHT_TRACES, by default traces. Ctrl-C ends it with the results so far.
+the tables between the markers of docs/use/accuracy.md and the reliability diagrams. --running prints the
+chances of running jobs to reach their time limits, of whole traces. Traces are looked for in JOBSIGHT_TRACES, by
+default traces.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -97,12 +96,12 @@ def replay(jobs: Jobs, progress: Callable[[int], None] = lambda _done: None) -> 
     return {name: Statements(*map(np.array, zip(*found, strict=True))) for name, found in rows.items() if found}
 
 
-def measure(folder: Path, tasks: Sequence[tuple[str, str]], n: int) -> Iterator[dict[str, Any]]:
+def measure(folder: Path, n: int) -> Iterator[dict[str, Any]]:
     """Return a row for each workload and probability."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        every = progress.add_task("workloads", total=len(tasks))
-        for trace, metric in tasks:
+        every = progress.add_task("workloads", total=len(TASKS))
+        for trace, metric in TASKS:
             jobs = workload(folder, trace, metric)
             jobs = first_jobs(jobs, min(n, len(jobs)))
             bar = progress.add_task(f"{trace} {metric}", total=2 * len(jobs))
@@ -123,36 +122,25 @@ def _report(progress: Progress, bar: TaskID, before: int, done: int) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=20_000, metavar="N", help="of each trace, the first (20000)")
-    parser.add_argument("--only", nargs="+", choices=TRACES, metavar="TRACE", help="these traces, and write nothing")
-    parser.add_argument("--json", action="store_true", help="rows with all bins as JSON, and write nothing")
     parser.add_argument("--output", type=Path, default=ROOT / "docs/use", metavar="DIR", help="default: docs/use")
     parser.add_argument("--running", action="store_true", help="print the chances of running jobs")
     args = parser.parse_args()
-    tasks = [task for task in TASKS if args.only is None or task[0] in args.only]
-    if missing := dict.fromkeys(TRACES[trace] for trace, _ in tasks if not (FOLDER / TRACES[trace]).exists()):
+    if missing := dict.fromkeys(TRACES[trace] for trace, _ in TASKS if not (FOLDER / TRACES[trace]).exists()):
         print(f"not in {FOLDER}: {', '.join(missing)}. Set JOBSIGHT_TRACES to their folder.", file=sys.stderr)
         return 1
     if args.running:
         print(f"{INTRODUCTION}\n\n| {' | '.join(HEADS)} |\n|{'---|' * len(HEADS)}")
-        for trace, metric in tasks:
+        for trace, metric in TASKS:
             if metric == "runtime":
                 for line in table_of_running(trace, workload(FOLDER, trace, metric)):
                     print(f"| {line} |", flush=True)
         return 0
-    rows: list[dict[str, Any]] = []
-    interrupted = False
-    try:
-        rows.extend(measure(FOLDER, tasks, args.jobs))
-    except KeyboardInterrupt:
-        interrupted = True
-    print(json.dumps(rows, indent=1) if args.json else table(rows))
-    if interrupted:
-        return 130
-    if args.only is None and not args.json:
-        put(args.output / "accuracy.md", rows, args.jobs)
-        for name in PROBABILITIES:
-            draw(name, rows, args.output / "accuracy" / f"calibration-{name}.svg")
-        print(f"wrote {args.output / 'accuracy.md'}")
+    rows = list(measure(FOLDER, args.jobs))
+    print(table(rows))
+    put(args.output / "accuracy.md", rows, args.jobs)
+    for name in PROBABILITIES:
+        draw(name, rows, args.output / "accuracy" / f"calibration-{name}.svg")
+    print(f"wrote {args.output / 'accuracy.md'}")
     return 0
 
 

@@ -14,9 +14,6 @@ EDGES = (0.0, 0.001, 0.003, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, 0.2, 0.3, 0
          0.99, 1.0)  # fmt: skip
 """Ends of the bins: finer towards 0, where most probabilities of needing more are, and towards 1. 0 has its own bin."""
 
-LARGE = 300
-"""Least jobs of a bin for ``worst``."""
-
 DRAWS = 20
 """Number of random draws for the difference by chance."""
 
@@ -53,15 +50,9 @@ def chance(stated: Floats, burst: NDArray[np.intp]) -> float:
 
 
 def differences(statements: Statements) -> dict[str, Any]:
-    """Return the differences of one probability; ``worst`` is the worst bin of ``LARGE`` jobs or more, or None."""
+    """Return the bins of one probability, and their mean difference."""
     found = bins(statements.stated, statements.came)
-    large = [line for line in found if line["jobs"] >= LARGE]
-    return {
-        "mean_difference": mean_difference(found),
-        "worst": max(large, key=lambda line: abs(line["stated"] - line["came"]), default=None),
-        "brier": float(np.mean((statements.stated - statements.came) ** 2)),
-        "bins": found,
-    }
+    return {"mean_difference": mean_difference(found), "bins": found}
 
 
 def summary(statements: Statements) -> dict[str, Any]:

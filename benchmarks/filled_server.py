@@ -1,16 +1,20 @@
-"""A server with a database of many users, and the cost of its answers."""
+"""A server with a database of many users, what is sent to it, and the cost of its answers."""
 
 from __future__ import annotations
 
+import json
 import random
-import socket
-import time
-import urllib.request
+import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 import psutil
 from sqlalchemy import Connection, insert
 
 from jobsight_server.storage import schema
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
+from site_run import JOBSIGHT, Site, free_address, wait_until  # noqa: F401  # for all benchmarks
 
 
 def fill(connection: Connection, users: int, jobs: int) -> None:
@@ -36,12 +40,6 @@ def fill(connection: Connection, users: int, jobs: int) -> None:
         connection.execute(insert(schema.profiles), found)
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def family(pid: int) -> list[psutil.Process]:
     """Return a process and its descendants."""
     process = psutil.Process(pid)
@@ -53,23 +51,22 @@ def cpu_seconds(pid: int) -> float:
     return sum(sum(one.cpu_times()[:2]) for one in family(pid))
 
 
-def wait_for(port: int, path: str = "/ready") -> None:
-    """Wait until this address answers without an error."""
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5):
-                return
-        except OSError:
-            time.sleep(0.1)
-    raise SystemExit(f"nothing answers {path} on port {port} within a minute")
-
-
-def ask(port: int, request: bytes) -> bytes:
-    """Return the whole answer, after which the server closes the connection."""
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
-        connection.sendall(request)
-        parts = []
-        while part := connection.recv(65536):
-            parts.append(part)
-    return b"".join(parts)
+def batch(
+    cluster: str, node: str, sequence: int, time: Sequence[float], columns: dict[str, list[float]], cards: int = 1
+) -> bytes:
+    """Write readings of a node as its agent does, with the same bytes on each of its network cards."""
+    return json.dumps(
+        {
+            "format": 1,
+            "cluster": cluster,
+            "node": node,
+            "boot_id": "b",
+            "sequence": sequence,
+            "cpus": 16,
+            "interfaces": [
+                {"name": f"eth{k}", "kind": "ethernet", "width_bits": 64, "speed_bps": 10**10} for k in range(cards)
+            ],
+            "time": list(time),
+            **{name: [column] * cards if name.startswith("bytes") else column for name, column in columns.items()},
+        }
+    ).encode()

@@ -1,6 +1,6 @@
 """Hostile clients against both ports of a server on this machine: what do honest clients notice?
 
-    python benchmarks/hostile.py [--attack] [--connections 500] [--seconds 20] [--json]
+    python benchmarks/hostile.py [--attack] [--connections 500] [--seconds 20]
 
 Starts `jobsight serve` with nothing in front and keeps `--connections` to each port for `--seconds`; once a second,
 those that the server ended are opened again. Five kinds take equal parts:
@@ -42,16 +42,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from filled_server import Site, batch, cpu_seconds, family, fill, free_address, wait_until
 from prometheus_client.parser import text_string_to_metric_families
 
-ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "examples"), str(Path(__file__).parent)]
-
-from filled_server import cpu_seconds, family, fill  # noqa: E402
-
-from jobsight_server.forecasts.rounds import rebuild  # noqa: E402
-from jobsight_server.storage.engine import open_engine  # noqa: E402
-from site_run import Site, free_address, wait_until  # noqa: E402
+from jobsight_server.forecasts.rounds import rebuild
+from jobsight_server.storage.engine import open_engine
 
 HOST = "127.0.0.1"
 REQUESTS = {
@@ -209,22 +204,13 @@ class Honest:
     def _batch(self) -> bytes:
         self._sequence += 1
         first = self._start + 4 * self._sequence
-        return json.dumps(
-            {
-                "format": 1,
-                "cluster": "alpha",
-                "node": "n1",
-                "boot_id": "b",
-                "sequence": self._sequence,
-                "cpus": 4,
-                "interfaces": [{"name": "eth0", "kind": "ethernet", "width_bits": 64, "speed_bps": 1e9}],
-                "time": [first + i for i in range(4)],
-                "bytes_in": [[10 * self._sequence + i for i in range(4)]],
-                "bytes_out": [[0] * 4],
-                "memory_used_bytes": [2**30] * 4,
-                "cpu_busy_s": [float(self._sequence)] * 4,
-            }
-        ).encode()
+        columns = {
+            "bytes_in": [10 * self._sequence + i for i in range(4)],
+            "bytes_out": [0] * 4,
+            "memory_used_bytes": [2**30] * 4,
+            "cpu_busy_s": [float(self._sequence)] * 4,
+        }
+        return batch("alpha", "n1", self._sequence, [first + i for i in range(4)], columns)
 
 
 def holdings(pid: int) -> dict[str, int]:
@@ -392,7 +378,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--connections", type=int, default=500, help=f"to each port, at most {MOST_CONNECTIONS}")
     parser.add_argument("--seconds", type=float, default=20.0, help=f"at most {MOST_SECONDS:g}")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--attack", action="store_true", help="slow connections and trailers, and 1,000 questions/s")
     parser.add_argument("--attack-on", type=int, metavar="PORT", help=argparse.SUPPRESS)
     parser.add_argument("--crowd", type=int, nargs="+", metavar="PORT", help=argparse.SUPPRESS)
@@ -417,10 +402,9 @@ def main() -> None:
             engine.dispose()
         with site.serve():
             if args.attack:
-                print(json.dumps(under_attack(site, connections, seconds), indent=None if args.json else 1))
-                return
-            found = measure(site, connections, seconds)
-    print(json.dumps(found) if args.json else as_text(found))
+                print(json.dumps(under_attack(site, connections, seconds), indent=1))
+            else:
+                print(as_text(measure(site, connections, seconds)))
 
 
 def as_text(found: dict[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """A year of a large site: records of `sacct` generated, and imported in one pass.
 
-    python benchmarks/import_slurm.py [--jobs N] [--form text|json] [--file FILE] [--json]
+    python benchmarks/import_slurm.py [--jobs N] [--form text|json] [--file FILE]
 
 Jobs of a thousand users, with one to three steps each, every twentieth an array, failed, requeued or out of memory. The
 file is read with the code of `jobsight import slurm` in its own process: records per second, the largest memory of the
@@ -15,7 +15,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -159,20 +158,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2_000_000, help="records to generate (default: 2000000)")
     parser.add_argument("--form", choices=("text", "json"), default="text", help="text or JSON (default: text)")
     parser.add_argument("--file", type=Path, help="file to generate, or to use if it exists (default: a temporary one)")
-    parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         path = args.file or Path(directory) / f"sacct.{args.form}"
         if not path.exists():
             write(path, args.form, args.jobs)
         database = f"sqlite:///{directory}/jobsight.db"
-        began = time.monotonic()
         first, second = imported(database, path), imported(database, path)
         size = path.stat().st_size
-    found = {"form": args.form, "bytes": size, "first": first, "second": second, "seconds": time.monotonic() - began}
-    if args.json:
-        print(json.dumps(found))
-        return
     print(f"{first['records']:,} records, {size / 1e9:.2f} GB")
     for name, one in (("first", first), ("second", second)):
         count, cpu_us = one["records"], one["cpu_s"] / one["records"] * 1e6

@@ -1,6 +1,6 @@
 """Samples through HTTP into the database, durable, from separate client processes.
 
-    python benchmarks/ingest.py [--batch 100] [--batches 150] [--agents 1] [--connections 16] [--no-peers]
+    python benchmarks/ingest.py [--batch 100] [--batches 150] [--agents 1] [--connections 16]
 
 Each sample has 8 values: bytes in and out of three interfaces, memory and CPU. A batch counts when the server has
 acknowledged it, which it does when it is on disk. The same values go as line protocol to InfluxDB and as remote
@@ -22,10 +22,12 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-from filled_server import cpu_seconds, free_port, wait_for
+from filled_server import Site, batch, cpu_seconds, free_address, wait_until
 from remote_write import series, snappy
 
 VALUES_PER_SAMPLE = 8
@@ -34,31 +36,11 @@ INTERFACES = 3
 
 def jobsight_batch(node: str, sequence: int, readings: int) -> bytes:
     start = time.time() - 86400 + sequence * readings
-    base = 10**12 + sequence * 10**9
-    column = [base + 1_234_567 * i for i in range(readings)]
-    return json.dumps(
-        {
-            "format": 1,
-            "cluster": "bench",
-            "node": node,
-            "boot_id": "b",
-            "sequence": sequence,
-            "sent_at": None,
-            "cpus": 16,
-            "memory_total_bytes": 2**36,
-            "interfaces": [
-                {"name": f"eth{k}", "kind": "ethernet", "width_bits": 64, "speed_bps": 10**10}
-                for k in range(INTERFACES)
-            ],
-            "time": [start + i for i in range(readings)],
-            "bytes_in": [column] * INTERFACES,
-            "bytes_out": [column] * INTERFACES,
-            "memory_used_bytes": [2**33 + 4096 * i for i in range(readings)],
-            "cpu_busy_s": [round(1000.0 + sequence * readings + i * 0.93, 2) for i in range(readings)],
-            "marks": [],
-            "agent": {},
-        }
-    ).encode()
+    column = [10**12 + sequence * 10**9 + 1_234_567 * i for i in range(readings)]
+    memory = [2**33 + 4096 * i for i in range(readings)]
+    busy = [round(1000.0 + sequence * readings + i * 0.93, 2) for i in range(readings)]
+    columns = {"bytes_in": column, "bytes_out": column, "memory_used_bytes": memory, "cpu_busy_s": busy}
+    return batch("bench", node, sequence, [start + i for i in range(readings)], columns, INTERFACES)
 
 
 def influx_batch(node: str, sequence: int, readings: int) -> bytes:
@@ -179,80 +161,87 @@ def wait_until_idle(pid: int) -> None:
 
 
 def bench_jobsight(args: argparse.Namespace, work: Path) -> dict[str, float]:
-    database = f"sqlite:///{work / 'bench.db'}"
-    token = subprocess.run(
-        [sys.executable, "-m", "jobsight_server.cli", "token", "create", "--role", "agent", "--cluster", "bench",
-         "--database", database],
-        capture_output=True, text=True, check=True,
-    ).stdout.split()[-1]  # fmt: skip
-    api, ingest = free_port(), free_port()
-    server = subprocess.Popen(
-        [sys.executable, "-m", "jobsight_server.cli", "serve", "--database", database, "--listen",
-         f"127.0.0.1:{api}", "--ingest-listen", f"127.0.0.1:{ingest}", "--clusters", "bench"],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        wait_for(ingest)
-        headers = {"Authorization": f"Bearer {token}", "Content-Encoding": "gzip"}
-        figures = load("jobsight", ingest, "/api/v1/samples", headers, args, server.pid)
-    finally:
-        server.terminate()
-        server.wait()
-    connection = sqlite3.connect(work / "bench.db")
+    site = Site(work / "site", ["bench"], free_address())
+    headers = {"Authorization": f"Bearer {site.agent_token_file.read_text()}", "Content-Encoding": "gzip"}
+    with site.serve():
+        assert site.process is not None
+        port = int(site.ingest_url.rpartition(":")[2])
+        figures = load("jobsight", port, "/api/v1/samples", headers, args, site.process.pid)
+    file = site.directory / "jobsight.db"
+    connection = sqlite3.connect(file)
     stored = connection.execute("SELECT sum(samples) FROM readings").fetchone()[0]
     connection.close()
     if stored != figures["samples"]:
         raise SystemExit(f"acknowledged {figures['samples']} samples, the database holds {stored}")
-    return figures | {"bytes_per_sample": (work / "bench.db").stat().st_size / stored}
+    return figures | {"bytes_per_sample": file.stat().st_size / stored}
 
 
-def bench_influx(args: argparse.Namespace, work: Path) -> dict[str, float] | None:
-    if shutil.which("influxd") is None:
+INFLUX = """
+reporting-disabled = true
+bind-address = "127.0.0.1:0"
+[meta]
+dir = "{work}/meta"
+[data]
+dir = "{work}/data"
+wal-dir = "{work}/wal"
+[http]
+bind-address = "{address}"
+log-enabled = false
+"""
+REMOTE_WRITE = {
+    "Content-Type": "application/x-protobuf",
+    "Content-Encoding": "snappy",
+    "X-Prometheus-Remote-Write-Version": "0.1.0",
+}
+
+
+class Peer(NamedTuple):
+    """A database to compare with: its command and configuration, where it says that it is ready, and how it is sent
+    samples."""
+
+    command: tuple[str, ...]
+    config: str
+    ready: str
+    kind: str
+    path: str
+    headers: dict[str, str]
+
+
+PEERS = {
+    "influxdb": Peer(
+        ("influxd", "-config", "{work}/config"), INFLUX, "/query?q=CREATE+DATABASE+bench", "influx",
+        "/write?db=bench&precision=s", {"Content-Encoding": "gzip"},
+    ),
+    "prometheus": Peer(
+        ("prometheus", "--config.file={work}/config", "--storage.tsdb.path={work}/tsdb",
+         "--web.listen-address={address}", "--web.enable-remote-write-receiver"),
+        "global: {{}}", "/-/ready", "prometheus", "/api/v1/write", REMOTE_WRITE,
+    ),
+    "victoria-metrics": Peer(
+        ("victoria-metrics", "-httpListenAddr={address}", "-storageDataPath={work}/data"), "", "/health", "prometheus",
+        "/api/v1/write", REMOTE_WRITE,
+    ),
+}  # fmt: skip
+
+
+def bench_peer(peer: Peer, args: argparse.Namespace, work: Path) -> dict[str, float] | None:
+    if shutil.which(peer.command[0]) is None:
         return None
-    port, rpc = free_port(), free_port()
-    config = work / "influx.conf"
-    config.write_text(
-        f'reporting-disabled = true\nbind-address = "127.0.0.1:{rpc}"\n[meta]\ndir = "{work}/meta"\n[data]\n'
-        f'dir = "{work}/data"\nwal-dir = "{work}/wal"\n[http]\nbind-address = "127.0.0.1:{port}"\nlog-enabled = false\n'
-    )
-    server = subprocess.Popen(["influxd", "-config", str(config)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    address = free_address()
+    (work / "config").write_text(peer.config.format(work=work, address=address))
+    command = [part.format(work=work, address=address) for part in peer.command]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def is_ready() -> bool:
+        try:
+            urllib.request.urlopen(f"http://{address}{peer.ready}", b"" if "CREATE" in peer.ready else None, 5).close()
+        except OSError:
+            return False
+        return True
+
     try:
-        wait_for(port, "/ping")
-        connection = http.client.HTTPConnection("127.0.0.1", port)
-        connection.request("POST", "/query?q=CREATE+DATABASE+bench")
-        connection.getresponse().read()
-        return load("influx", port, "/write?db=bench&precision=s", {"Content-Encoding": "gzip"}, args, server.pid)
-    finally:
-        server.terminate()
-        server.wait()
-
-
-def bench_prometheus(args: argparse.Namespace, work: Path) -> dict[str, float] | None:
-    (work / "prometheus.yml").write_text("global: {}\n")
-    config = ["--config.file={work}/prometheus.yml", "--storage.tsdb.path={work}/tsdb"]
-    listen = ["--web.listen-address=127.0.0.1:{port}", "--web.enable-remote-write-receiver"]
-    return bench_remote_write(["prometheus", *config, *listen], "/-/ready", args, work)
-
-
-def bench_victoria(args: argparse.Namespace, work: Path) -> dict[str, float] | None:
-    listen = ["-httpListenAddr=127.0.0.1:{port}", "-storageDataPath={work}/data"]
-    return bench_remote_write(["victoria-metrics", *listen], "/health", args, work)
-
-
-def bench_remote_write(command: list[str], ready: str, args: argparse.Namespace, work: Path) -> dict[str, float] | None:
-    if shutil.which(command[0]) is None:
-        return None
-    port = free_port()
-    started = [part.format(port=port, work=work) for part in command]
-    server = subprocess.Popen(started, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        wait_for(port, ready)
-        headers = {
-            "Content-Type": "application/x-protobuf",
-            "Content-Encoding": "snappy",
-            "X-Prometheus-Remote-Write-Version": "0.1.0",
-        }
-        return load("prometheus", port, "/api/v1/write", headers, args, server.pid)
+        wait_until(is_ready, 60, lambda: f"{peer.command[0]} does not answer {peer.ready}")
+        return load(peer.kind, int(address.rpartition(":")[2]), peer.path, peer.headers, args, server.pid)
     finally:
         server.terminate()
         server.wait()
@@ -264,7 +253,6 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=150, help="batches per connection")
     parser.add_argument("--connections", type=int, default=16, help="connections per client process")
     parser.add_argument("--agents", type=int, default=1, help="client processes")
-    parser.add_argument("--no-peers", action="store_true")
     for hidden in ("--client", "--path", "--headers"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
@@ -278,10 +266,9 @@ def main() -> None:
     results: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as directory:
         results["jobsight"] = bench_jobsight(args, Path(directory))
-    peers = {"influxdb": bench_influx, "prometheus": bench_prometheus, "victoria-metrics": bench_victoria}
-    for name, bench in ({} if args.no_peers else peers).items():
+    for name, peer in PEERS.items():
         with tempfile.TemporaryDirectory() as directory:
-            figures = bench(args, Path(directory))
+            figures = bench_peer(peer, args, Path(directory))
         if figures is None:
             print(f"{name} is not installed (Debian: {name})")
         else:

@@ -1,6 +1,6 @@
 """Matching against HiGHS alone, and without each rung of its ladder, on crowded, small and large batches.
 
-    python benchmarks/matching.py [--batches N] [--deadline S] [--shapes NAME ...] [--no-alone]
+    python benchmarks/matching.py [--batches N] [--deadline S] [--shapes NAME ...]
 
 Crowded batches ask for many times what their nodes have: each job needs slots and memory of one node, a quarter of them
 with a predicate. ``alone`` is HiGHS on the plain program, a column for each job and node, with ten times the deadline.
@@ -97,18 +97,13 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=2, metavar="N", help="batches of each shape; small ones tenfold")
     parser.add_argument("--deadline", type=float, default=1.0, metavar="S")
     parser.add_argument("--shapes", nargs="+", default=names, choices=names, metavar="NAME")
-    parser.add_argument("--no-alone", action="store_true", help="without HiGHS alone")
     args = parser.parse_args()
     ladders = {"all": RUNGS} | {f"no {one}": tuple(r for r in RUNGS if r != one) for one in RUNGS[1:]} | {"greedy": ()}
     print(f"{'shape':>9} {'rungs':>13} {'value':>9} {'bound':>9} {'of alone':>9} {'median ms':>10} {'optimal':>8}")
     for name, problems in shapes(args.shapes, args.batches):
-        found = [] if args.no_alone else [alone(problem, ALONE_TIMES * args.deadline) for problem in problems]
-        best = mean(one[0] for one in found) if found else float("nan")
-        if found:
-            bound = mean(one[2] or float("nan") for one in found)
-            print(
-                f"{name:>9} {'alone':>13} {best:9,.1f} {bound:9,.1f} {'':>9} {median(o[1] for o in found) * 1e3:10,.1f}"
-            )
+        found = [alone(problem, ALONE_TIMES * args.deadline) for problem in problems]
+        best, bound = mean(one[0] for one in found), mean(one[2] or float("nan") for one in found)
+        print(f"{name:>9} {'alone':>13} {best:9,.1f} {bound:9,.1f} {'':>9} {median(o[1] for o in found) * 1e3:10,.1f}")
         for label, rungs in ladders.items():
             rows = [match(p, clock=time.process_time, deadline_s=args.deadline, rungs=rungs) for p in problems]
             value = mean(row.objective for row in rows)

@@ -1,15 +1,13 @@
 """Jobsight beside the published rules for sizing jobs, in one run.
 
-    python benchmarks/peers.py --protocol A|B|site [--json] [--coverage .95] FILE...
+    python benchmarks/peers.py --protocol A|B|site [--coverage .95] FILE...
 
-A and B take tables of workflow tasks, site takes traces in the Standard Workload Format. Prints a Markdown table, or
-with --json rows of trace, protocol, rule, gbh and failures.
+A and B take tables of workflow tasks, site takes traces in the Standard Workload Format. Prints a Markdown table.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
@@ -29,7 +27,6 @@ def share(text: str) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--protocol", choices=("A", "B", "site"), required=True)
-    parser.add_argument("--json", action="store_true", help="rows as JSON")
     parser.add_argument("--coverage", type=share, default=0.95, help="share of jobs that should fit, 0 to 1 (.95)")
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     args = parser.parse_args()
@@ -47,11 +44,7 @@ def main() -> int:
     except (OSError, EOFError, ValueError) as error:
         print(error if str(file) in str(error) else f"{file}: {error}", file=sys.stderr)
         return 1
-    if args.json:
-        rows += [row for one in compared for row in one.rows()]
-        print(json.dumps([row.as_json() for row in rows], indent=1))
-    else:
-        print(site_table(compared) if compared else comparison(rows))
+    print(site_table(compared) if compared else comparison(rows))
     return 0
 
 

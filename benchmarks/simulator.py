@@ -1,14 +1,11 @@
 """The simulator beside others: jobs per CPU second, memory, and whether the schedules agree.
 
-    python benchmarks/simulator.py [--rounds 3] [--jobs 30000] [--peer 'NAME=COMMAND'] [--json]
+    python benchmarks/simulator.py [--rounds 3] [--jobs 30000]
 
 Simulates KTH-SP2 on 100 processors and LANL-CM5 on 1,024, where they are among the traces in JOBSIGHT_TRACES, else
 a synthetic workload. Each run is a separate process; rounds alternate, and the best of each counts. CPU seconds are
 those of the simulation and, in brackets, with reading the trace. AccaSim reads while it simulates, so its figure has
 both. `pip install --group bench` installs it; names removed in Python 3.10, which it needs, are added here.
-
-`--peer` times any other program: COMMAND with {trace}, {processors} and {policy} (fcfs, easy, conservative) filled in
-is run as a process, and all its CPU time counts.
 """
 
 from __future__ import annotations
@@ -22,7 +19,6 @@ import json
 import logging
 import os
 import resource
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -42,7 +38,6 @@ from jobsight_scheduler.workload.swf import FIELDS, UNKNOWN, Trace, read_swf, wr
 TRACES = {"KTH-SP2-1996-2.1-cln.swf.gz": 100, "LANL-CM5-1994-4.1-cln.swf.gz": 1024}
 ACCASIM = {"fcfs": "FirstInFirstOut", "easy": "EASYBackfilling"}
 TARGETS = {"easy": 400_000, "conservative": 30_000}
-SHOWN = ("fcfs", "easy", "conservative")
 
 
 def canonical_trace(workload: Workload, trace: Trace, capacity: int) -> Trace:
@@ -125,24 +120,12 @@ def worker(who: str, policy: str, file: Path, capacity: int, starts: Path) -> di
     return found
 
 
-def foreign(command: str, policy: str, file: Path, capacity: int) -> dict[str, Any]:
-    """Run a program given by ``--peer``; count its whole CPU time."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    filled = [part.format(trace=file, processors=capacity, policy=policy) for part in shlex.split(command)]
-    subprocess.run(filled, check=True, capture_output=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    spent = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return {"cpu_s": spent, "with_reading_s": spent, "memory_mb": None}
-
-
 def measure(name: str, trace: Trace, capacity: int, args: argparse.Namespace) -> dict[str, Any]:
     """Measure all simulators on one workload."""
     workload = canonical(trace, capacity)
-    peers = dict(peer.split("=", 1) for peer in args.peer)
     contenders = [("Jobsight", policy) for policy in POLICIES]
     if importlib.util.find_spec("accasim") is not None:
         contenders += [("AccaSim", policy) for policy in ACCASIM]
-    contenders += [(peer, policy) for peer in peers for policy in SHOWN]
     best: dict[tuple[str, str], dict[str, Any]] = {}
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "trace.swf"
@@ -151,10 +134,7 @@ def measure(name: str, trace: Trace, capacity: int, args: argparse.Namespace) ->
         for _ in range(args.rounds):
             for who, policy in contenders:
                 key = (who, policy)
-                if who in peers:
-                    found = foreign(peers[who], policy, file, capacity)
-                else:
-                    found = worker(who, policy, file, capacity, starts[key])
+                found = worker(who, policy, file, capacity, starts[key])
                 if key not in best or found["cpu_s"] < best[key]["cpu_s"]:
                     best[key] = found
         lines = []
@@ -177,7 +157,7 @@ def show(result: dict[str, Any]) -> None:
         target = TARGETS.get(line["policy"]) if line["who"] == "Jobsight" else None
         print(
             f"{line['who']:<10}{line['policy']:<14}{line['jobs_per_cpu_s']:>12,.0f}{line['cpu_s']:>9.2f}"
-            f"{line['with_reading_s']:>11.2f}{ratio:>8.1f}{line['memory_mb'] or 0:>6.0f}"
+            f"{line['with_reading_s']:>11.2f}{ratio:>8.1f}{line['memory_mb']:>6.0f}"
             f"  {line.get('jobs_that_start_at_another_time', '')}{f'target {target:,}/s' if target else ''}"
         )
 
@@ -186,8 +166,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=30_000, help="of the synthetic workload")
-    parser.add_argument("--peer", action="append", default=[], metavar="NAME=COMMAND")
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("--worker", nargs=5, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -197,13 +175,8 @@ def main() -> None:
         return
     directory = Path(os.environ.get("JOBSIGHT_TRACES", "traces"))
     given = {name: (read_swf(directory / name), size) for name, size in TRACES.items() if (directory / name).exists()}
-    results = []
     for name, (trace, capacity) in (given or {"synthetic": (lublin(args.jobs, 128, seed=1), 128)}).items():
-        results.append(measure(name, trace, capacity, args))
-        if not args.json:
-            show(results[-1])
-    if args.json:
-        print(json.dumps(results, indent=2))
+        show(measure(name, trace, capacity, args))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The database of a large site, made in minutes, and what its pages and answers cost.
 
     python benchmarks/site.py make DATABASE [--jobs 2000000] [--users 5000] [--nodes 1000] [--days 90] [--sampled 100]
-    python benchmarks/site.py measure DATABASE [--json]
+    python benchmarks/site.py measure DATABASE
 
 ``make`` writes an SQLite file: jobs with requests, nodes and the use of each metric, forecasts at submission, packed
 readings of some of the nodes (``--sampled``; of the others only what they are); the counts and totals that a server
@@ -17,11 +17,9 @@ from __future__ import annotations
 import argparse
 import gzip
 import html
-import json
 import re
 import sqlite3
 import statistics
-import sys
 import tempfile
 import time
 import urllib.error
@@ -31,6 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import psutil
+from filled_server import JOBSIGHT, free_address, wait_until
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -45,9 +44,6 @@ from jobsight_server.storage.readings.samples import CHUNK_S
 from jobsight_server.storage.readings.sent import deflate
 from jobsight_server.storage.statistics import refresh_statistics
 from jobsight_server.upgrade.migrate import upgrade
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
-from site_run import JOBSIGHT, free_address, wait_until
 
 DAY_S, GIB = 86400.0, 2**30
 _AT_ONCE = 20_000
@@ -277,9 +273,6 @@ def measure(args: argparse.Namespace) -> None:
         server.log_in(secret)
         time.sleep(args.settle)
         rows = [{"path": path, **_cost(server, path, args.rounds)} for path in (*PAGES, *ROUTES)]
-    if args.json:
-        print(json.dumps({"first_answer_s": first_s, "rows": rows}, indent=1))
-        return
     table = Table(
         "path", "median ms", "worst ms", "CPU ms", "kB at first", "poll CPU ms", "poll kB", title=str(args.database)
     )
@@ -330,7 +323,6 @@ def main() -> None:
     measuring.add_argument("database", type=Path)
     measuring.add_argument("--rounds", type=int, default=7)
     measuring.add_argument("--settle", type=float, default=10.0, help="seconds from the start to the first question")
-    measuring.add_argument("--json", action="store_true")
     measuring.set_defaults(run=measure)
     args = parser.parse_args()
     args.run(args)

@@ -17,7 +17,6 @@ import contextlib
 import gzip
 import http.client
 import itertools
-import json
 import random
 import statistics
 import sys
@@ -29,17 +28,14 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+from filled_server import Site, batch, free_address, wait_until
 from rich.console import Console
 from rich.progress import Progress
 from sqlalchemy import text
 
-ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "examples")]
-
-from jobsight_server.storage.engine import open_engine  # noqa: E402
-from jobsight_server.storage.readings.samples import read_samples  # noqa: E402
-from jobsight_server.storage.upkeep import delete_old  # noqa: E402
-from site_run import Site, free_address, wait_until  # noqa: E402
+from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.readings.samples import read_samples
+from jobsight_server.storage.upkeep import delete_old
 
 READINGS, INTERVAL_S = 3, 10.0
 BATCH_S = READINGS * INTERVAL_S
@@ -69,7 +65,7 @@ class BatchSender(threading.Thread):
                 if self._stop_sending.wait(max(0.0, due - time.time())):
                     return
                 self.late_s = max(self.late_s, time.time() - due)
-                body = gzip.compress(batch(node, turn, self._began), 1)
+                body = gzip.compress(batch_of(node, turn, self._began), 1)
                 while not self._post(connection, body):
                     self.failed += 1
                     connection.close()
@@ -93,19 +89,16 @@ class BatchSender(threading.Thread):
         return answer.status == 200
 
 
-def batch(node: int, sequence: int, began: float) -> bytes:
+def batch_of(node: int, sequence: int, began: float) -> bytes:
     index = range(sequence * READINGS, (sequence + 1) * READINGS)
     noise = random.Random(node * 1_000_003 + sequence)
-    values = {
-        "format": 1, "cluster": "soak", "node": f"n{node:05}", "boot_id": "b", "sequence": sequence, "cpus": 16,
-        "interfaces": [{"name": "eth0", "kind": "ethernet", "width_bits": 64, "speed_bps": 1e10}],
-        "time": [began - BACK_S + i * INTERVAL_S for i in index],
-        "bytes_in": [[10**9 * i + noise.randrange(10**8) for i in index]],
-        "bytes_out": [[10**8 * i + noise.randrange(10**7) for i in index]],
+    columns = {
+        "bytes_in": [10**9 * i + noise.randrange(10**8) for i in index],
+        "bytes_out": [10**8 * i + noise.randrange(10**7) for i in index],
         "memory_used_bytes": [2**33 + 4096 * noise.randrange(10**4) for i in index],
         "cpu_busy_s": [100.0 * i + noise.randrange(50) for i in index],
-    }  # fmt: skip
-    return json.dumps(values).encode()
+    }
+    return batch("soak", f"n{node:05}", sequence, [began - BACK_S + i * INTERVAL_S for i in index], columns)
 
 
 class UserLoad(threading.Thread):

@@ -19,7 +19,7 @@ from jobsight_scheduler.workload.swf import read_swf
 
 from . import rules
 from .protocols import GBH
-from .table import Row, markdown
+from .table import markdown
 from .tasks import Task, trace_name
 
 RULES: dict[str, type[rules.OfProcess]] = {
@@ -45,11 +45,6 @@ class Beside(NamedTuple):
     ours_failures: int
     target: float
     jobs: int
-
-    def rows(self) -> tuple[Row, Row]:
-        """Return the rule's row, and ours with the name of the rule."""
-        theirs = Row(self.trace, "site", self.rule, self.gbh, self.failures)
-        return theirs, Row(self.trace, "site", "jobsight", self.ours_gbh, self.ours_failures, beside=self.rule)
 
 
 def reserved_by(kind: type[rules.OfProcess], jobs: Jobs, by: Callable[[Jobs, int], str]) -> Floats:

@@ -10,10 +10,7 @@ PUBLISHED: dict[tuple[str, str], dict[str, str]] = {
         "presets": "2482/0",
         "witt-percentile": "860/65",
         "witt-lr": "1161/125",
-        "witt-wastage": "271/182",
         "tovar": "624/39",
-        "ponder": "1027/2",
-        "sizey": "about 1239/141",
         "largest-seen": "367/12",
         "least-past-waste": "153/37",
         "least-expected-waste": "184/35",
@@ -23,8 +20,6 @@ PUBLISHED: dict[tuple[str, str], dict[str, str]] = {
         "witt-percentile": "310/232",
         "witt-lr": "291/727",
         "tovar": "309/762",
-        "ponder": "401/4",
-        "sizey": "about 240/897",
         "largest-seen": "360/11",
         "least-expected-waste": "253/286",
         "neighbours": "220/265",
@@ -36,10 +31,7 @@ PUBLISHED: dict[tuple[str, str], dict[str, str]] = {
 
 
 class Row(NamedTuple):
-    """``by_size``: the rule saw the size that the task would read, which is known only afterwards.
-
-    ``beside``: the compared rule, whose jobs and failures were used; empty for workflows.
-    """
+    """``by_size``: the rule saw the size that the task would read, which is known only afterwards."""
 
     trace: str
     protocol: str
@@ -47,7 +39,6 @@ class Row(NamedTuple):
     gbh: float
     failures: int
     by_size: bool = False
-    beside: str = ""
 
     @property
     def published(self) -> str | None:
@@ -56,9 +47,6 @@ class Row(NamedTuple):
     @property
     def is_ours(self) -> bool:
         return self.rule.startswith("jobsight")
-
-    def as_json(self) -> dict[str, str | float | int | bool | None]:
-        return {**self._asdict(), "published": self.published}
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: int) -> str:
