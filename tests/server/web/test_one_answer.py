@@ -26,9 +26,10 @@ from jobsight_server.learning.finished import profile_finished
 from jobsight_server.savings.totals import count_again
 from jobsight_server.storage import schema
 
+from .surfaces import MIB, by_surface
+
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
-MIB = 2**20
 T0 = 1_600_000_000.0
 
 
@@ -418,46 +419,29 @@ def amounts(served: Any, asked: int | None, last: str, capsys: pytest.CaptureFix
     client, url = served.client("scheduler"), served.engine.url.render_as_string(hide_password=False)
     job = {"cluster": "gamma", "user": "kim", "application": "solve", "queue": "batch", "account": "physics"}
     job |= {"group": "hpc", "processors": 2, "walltime_s": 36_000.0} | ({"memory_bytes": asked * MIB} if asked else {})
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = dict(by_surface(served, job))
 
     def pasted(limit: float) -> float:
         """The limit for programs of one that is shown to users, to whom a shorter one may be shown."""
-        shorter = next((line for line in advice["text"].split(".") if " min" in line or " h" in line), "")
+        shorter = next((line for line in next_job["text"].split(".") if " min" in line or " h" in line), "")
         assert limit >= 36_000.0 or time_text(limit) in shorter
         return max(limit, 36_000.0)
 
-    for per in ("job", "processor"):
-        questions = [job | {"metric": metric, "per": per} for metric in ("memory", "runtime")]
-        memory, runtime = client.post("/api/v1/predictions", json={"questions": questions}).json["predictions"]
-        found[f"predictions per {per}"] = memory["bound"] * (1 if per == "job" else 2), runtime["bound"]
-        assert (memory["attempts"][0], runtime["attempts"][0]) == (memory["bound"], runtime["bound"])
-    advice = client.post("/api/v1/advice", json=job).json
-    found["advice"] = tuple(entry["reserve"] for entry in advice["forecasts"])
-    slurm = {"num_tasks": 2, "time_limit": 600} | ({"mem": f"{asked}M"} if asked else {})
-    plugin = {name: job[name] for name in ("cluster", "user", "application", "queue", "account", "group")}
-    words = client.post("/api/v1/advice", json=plugin | {"slurm": slurm}).json["slurm"]
-    assert words["time_limit"] is None, "a shorter limit is only a line to paste"
-    found["submit plugin"] = (words["mem"] or asked or 0) * MIB, found["advice"][1]
-    next_job = client.get("/api/v1/user?name=kim&cluster=gamma").json["next_job"]
-    bounds = {entry["metric"]: entry["bound"] for entry in next_job["forecasts"]}
-    found["page of the user"] = bounds["memory"], bounds["runtime"]
-    flags = [f"--{name}={job[name]}" for name in ("cluster", "user", "application", "queue", "group", "account")]
-    flags += ["--processors=2", "--walltime=10h", *([f"--memory={asked}M"] if asked else []), f"--database={url}"]
-    assert main(["predict", *flags, "--json", "--per", "job"]) == 0
-    printed = {entry["metric"]: entry["bound"] for entry in json.loads(capsys.readouterr().out)["predictions"]}
-    found["predict"] = printed["memory"], printed["runtime"]
+    next_job = make.answered(client.get("/api/v1/user?name=kim&cluster=gamma"))["next_job"]
     (of_job,) = client.get(f"/api/v1/job?name={last}&cluster=gamma").json["runs"]
     (of_seff,) = client.get(f"/api/v1/efficiency?name={last}&cluster=gamma").json["runs"]
-    least_most = {entry["metric"]: entry["similar"] for entry in next_job["forecasts"]}["memory"]
-    assert main(["predict", *flags]) == 0
-    least, most = (size_text(least_most[name]) for name in ("least", "most"))
-    shown = least if least == most else f"{least} to {most}"
-    assert re.search(rf"^ memory .*  {shown} *$", capsys.readouterr().out, re.MULTILINE), "as in the sentence"
-    assert re.search(f"used (at most )?{most}", advice["text"])
     for name, entry in (("page of the job", of_job), ("seff", of_seff)):
-        assert entry["advice"] == advice["text"] == next_job["text"]
+        assert entry["advice"] == next_job["text"]
         if next_time := {one["resource"]: one["ask_next"] for one in entry["efficiency"]}:
             found[name] = next_time["memory"], pasted(next_time["runtime"])
+    similar = {entry["metric"]: entry["similar"] for entry in next_job["forecasts"]}["memory"]
+    least, most = (size_text(similar[name]) for name in ("least", "most"))
+    assert re.search(f"used (at most )?{most}", next_job["text"])
+    flags = [f"--{name}={job[name]}" for name in ("cluster", "user", "application", "queue", "group", "account")]
+    flags += ["--processors=2", "--walltime=10h", *([f"--memory={asked}M"] if asked else []), f"--database={url}"]
+    shown = least if least == most else f"{least} to {most}"
+    printed = output_of(main, capsys, "predict", *flags)
+    assert re.search(rf"^ memory .*  {shown} *$", printed, re.MULTILINE), "as in the sentence"
     node = {"type": "compute", "capacities": {"slots": {"total": 9}, "memory_gib": {"total": 99}}, "static": True}
     admin = served.client("admin")
     assert admin.put("/api/v1/resources/node", json=node).status_code == 200
