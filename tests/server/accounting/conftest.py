@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -124,6 +125,19 @@ def run_command(database_url: str, capsys: pytest.CaptureFixture[str]) -> Run:
 @pytest.fixture
 def run_import(run_command: Run) -> Run:
     return lambda *arguments: run_command("import", "torque", *arguments)
+
+
+@pytest.fixture
+def in_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Sets the zone of this process until the test ends."""
+
+    def choose(name: str) -> None:
+        monkeypatch.setenv("TZ", name)
+        time.tzset()
+
+    yield choose
+    monkeypatch.undo()
+    time.tzset()
 
 
 @pytest.fixture

@@ -32,11 +32,11 @@ ORIGIN = Origin("ann", None, "align", "s1.tsv", 1_790_000_100.0)
 
 
 def entry(reader: RecordReader, record: RawRecord) -> dict[str, Any]:
-    """The compared part of a record."""
+    """The compared part of a record, and why it was refused."""
     try:
         event = json.loads(json.dumps(msgspec.to_builtins(reader.event(record))))
     except AccountingError as error:
-        return {"reason": error.reason}
+        return {"reason": error.reason, "why": f"{error}"}
     return _given({**event, "run": _given(event["run"] or {})})
 
 
@@ -82,7 +82,8 @@ def test_a_header_that_cannot_be_used_is_refused(log_format: str, header: str, r
 def test_each_line_is_read_or_refused_as_expected(name: str) -> None:
     expected = json.loads(LOGS[name].with_suffix(".json").read_text())
     for (data, found), wanted in zip(read(LOGS[name]), expected, strict=True):
-        assert found == wanted, data
+        why = found.pop("why", "")
+        assert found == wanted, (why, data)
 
 
 INSERTED = [b"", b'"', b"}", b"\x00\x1b[0m", b"\xe4", b"-1", b"nan", b"1e400", b"9" * 400, "\u0663".encode(), b"0x10"]

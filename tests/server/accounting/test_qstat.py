@@ -27,9 +27,8 @@ GIB = 2**30
 
 
 @pytest.fixture(autouse=True)
-def _utc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TZ", "UTC")
-    __import__("time").tzset()
+def _utc(in_zone: Callable[[str], None]) -> None:
+    in_zone("UTC")
 
 
 def pbs_job(**changed: Any) -> dict[str, Any]:

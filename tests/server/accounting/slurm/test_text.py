@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -118,13 +117,8 @@ def test_the_option_by_which_a_waiting_job_asked_for_memory(
 
 
 @pytest.fixture
-def in_prague(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The zone of this process."""
-    monkeypatch.setenv("TZ", "Europe/Prague")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+def in_prague(in_zone: Callable[[str], None]) -> None:
+    in_zone("Europe/Prague")
 
 
 def test_local_times_are_of_this_machine(in_prague: None) -> None:
