@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -237,6 +237,22 @@ def site(
 ) -> RunningSite:
     """Make a database and accounting files in ``directory``, to be served with these flags and one query worker."""
     return RunningSite(directory, clusters, listen or free_address(), ("--query-workers", "1", *settings))
+
+
+class Printed(NamedTuple):
+    """What a command prints."""
+
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Return the JSON that it printed."""
+        return json.loads(self.out)
+
+
+Jobsight = Callable[..., Printed]
+"""Runs a command of `jobsight`; with ``on``, on that database, and with ``status``, it has to end so."""
 
 
 def output_of(

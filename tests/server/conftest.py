@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.engine import make_url
+from tests.make import Jobsight, Printed
 
+from jobsight_server.cli import main
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.upgrade.migrate import upgrade
 
@@ -80,6 +82,23 @@ def engine(database_url: str) -> Iterator[Engine]:
     engine = open_engine(database_url)
     yield engine
     engine.dispose()
+
+
+@pytest.fixture
+def jobsight(capsys: pytest.CaptureFixture[str]) -> Jobsight:
+    """Runs a command, which has to end with this status, and returns what it prints."""
+
+    def run(*arguments: object, on: Engine | Path | str = "", status: int = 0) -> Printed:
+        url = on.url.render_as_string(hide_password=False) if isinstance(on, Engine) else str(on)
+        try:
+            ended = main([*map(str, arguments), *(["--database", url] if url else [])])
+        except SystemExit as wrong_option:
+            ended = int(wrong_option.code or 0)
+        printed = Printed(*capsys.readouterr())
+        assert ended == status, printed
+        return printed
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, text
+from tests.make import Jobsight
 
 from jobsight_server.auth.sessions import create_login, create_session, redeem_login, session_owner
 from jobsight_server.auth.tokens import AuthError, TokenCache, create_token, list_tokens, revoke_token
-from jobsight_server.cli import main
 from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.engine import open_engine
 
@@ -96,44 +96,32 @@ def test_expired_sessions_are_removed(engine: Engine) -> None:
         assert connection.execute(text("SELECT count(*) FROM sessions")).scalar() == 2
 
 
-@pytest.fixture
-def run(database_url: str, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
-    def command(*arguments: str) -> tuple[int, str, str]:
-        status = main([*arguments, "--database", database_url])
-        captured = capsys.readouterr()
-        return status, captured.out, captured.err
-
-    return command
-
-
-def test_the_command_creates_lists_and_revokes(run: Callable[..., tuple[int, str, str]], database_url: str) -> None:
-    status, secret, _ = run("token", "create", "--role", "scheduler", "--name", "placer")
-    assert status == 0
+def test_the_command_creates_lists_and_revokes(jobsight: Jobsight, database_url: str) -> None:
+    tokens = partial(jobsight, "token", on=database_url)
+    secret = tokens("create", "--role", "scheduler", "--name", "placer").out.strip()
     engine = open_engine(database_url)
-    token = TokenCache(engine).authenticate(f"Bearer {secret.strip()}", ("scheduler",), 0.0)
+    token = TokenCache(engine).authenticate(f"Bearer {secret}", ("scheduler",), 0.0)
     assert (token.name, token.role) == ("placer", "scheduler")
-    listed = run("token", "list")[1]
+    listed = tokens("list").out
     assert "placer" in listed
-    assert secret.strip() not in listed
-    assert run("token", "revoke", str(token.id))[0] == 0
+    assert secret not in listed
+    tokens("revoke", token.id)
     with pytest.raises(AuthError):
-        TokenCache(engine).authenticate(f"Bearer {secret.strip()}", ("scheduler",), 0.0)
+        TokenCache(engine).authenticate(f"Bearer {secret}", ("scheduler",), 0.0)
     with engine.connect() as connection:
         revoked = list_tokens(connection)[0]["revoked"]
-    status, _, complaint = run("token", "revoke", "99")
-    assert status == 1
-    assert "token 99" in complaint
-    run("token", "revoke", str(token.id))
+    assert "token 99" in tokens("revoke", "99", status=1).err
+    tokens("revoke", token.id)
     with engine.connect() as connection:
         assert list_tokens(connection)[0]["revoked"] == revoked, "the first revocation stands"
     engine.dispose()
 
 
 @pytest.mark.storage
-def test_the_command_prints_a_login_link(run: Callable[..., tuple[int, str, str]], database_url: str) -> None:
-    assert run("token", "login")[0] == 1, "a link to a database that no server uses would open nothing"
-    run("token", "create", "--role", "admin")
-    link = run("token", "login", "--url", "https://jobsight.example.org/")[1].strip()
+def test_the_command_prints_a_login_link(jobsight: Jobsight, database_url: str) -> None:
+    jobsight("token", "login", on=database_url, status=1)  # to a database that no server uses, it would open nothing
+    jobsight("token", "create", "--role", "admin", on=database_url)
+    link = jobsight("token", "login", "--url", "https://jobsight.example.org/", on=database_url).out.strip()
     address, _, secret = link.partition("?once=")
     assert address == "https://jobsight.example.org/login"
     engine = open_engine(database_url)
@@ -142,7 +130,7 @@ def test_the_command_prints_a_login_link(run: Callable[..., tuple[int, str, str]
         assert row == pytest.approx(3600)
         assert session_owner(connection, secret, 0.0) is None
     engine.dispose()
-    assert run("token", "login")[1].startswith("http://127.0.0.1:8470/login?once=")
+    assert jobsight("token", "login", on=database_url).out.startswith("http://127.0.0.1:8470/login?once=")
 
 
 def test_an_unknown_role_is_refused(sqlite_engine: Engine) -> None:

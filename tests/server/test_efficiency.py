@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, delete, insert, update
 from tests import make
+from tests.make import Jobsight
 
-from jobsight_server import cli
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.storage import schema
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 GIB = 2**30
-Seff = Callable[..., tuple[int, str, str]]
 USED = {"memory": 0.5 * GIB, "runtime": 2400.0, "cpu": 0.45, "bandwidth": 1e6}  # per processor
 
 
@@ -68,22 +66,16 @@ def site(engine: Engine) -> Engine:
 
 
 @pytest.fixture
-def seff(site: Engine, capsys: pytest.CaptureFixture[str]) -> Seff:
-    def command(*arguments: str) -> tuple[int, str, str]:
-        status = cli.main(["seff", *arguments, "--database", site.url.render_as_string(hide_password=False)])
-        return status, *capsys.readouterr()
-
-    return command
+def seff(site: Engine, jobsight: Jobsight) -> Jobsight:
+    return partial(jobsight, "seff", on=site)
 
 
 def of(found: Any) -> dict[str, Any]:
     return {entry["resource"]: entry for entry in found}
 
 
-def test_use_is_compared_with_the_request_of_the_whole_job(seff: Seff) -> None:
-    status, out, _ = seff("12.head", "--json")
-    assert status == 0
-    [run] = json.loads(out)
+def test_use_is_compared_with_the_request_of_the_whole_job(seff: Jobsight) -> None:
+    [run] = seff("12.head", "--json").json
     found = of(run["efficiency"])
     assert (found["memory"]["requested"], found["memory"]["used"]) == (64 * GIB, 2 * GIB)
     assert found["memory"]["efficiency"] == pytest.approx(2 / 64)
@@ -99,8 +91,8 @@ def test_use_is_compared_with_the_request_of_the_whole_job(seff: Seff) -> None:
     assert found["bandwidth"]["ask_next"] >= 4e6
 
 
-def test_a_table_for_people(seff: Seff) -> None:
-    _, out, _ = seff("12.head")
+def test_a_table_for_people(seff: Jobsight) -> None:
+    out = seff("12.head").out
     lines = [line.split() for line in out.splitlines()]
     assert lines[0][:2] == ["Ask", "for"], "what to do comes first"
     title = next(line for line in lines if line[:1] == ["Job"])
@@ -110,63 +102,60 @@ def test_a_table_for_people(seff: Seff) -> None:
     assert memory[:7] == ["Memory", "64.0", "GiB", "2.00", "GiB", "3", "%"]
     assert next(line for line in lines if line[:2] == ["Run", "time"])[2:6] == ["1", "d", "40", "min"]
     assert "Bandwidth: jobs request no bandwidth." in out
-    _, out, _ = seff("[bold]24")
+    out = seff("[bold]24").out
     assert "\nJob [bold]24 on alpha: " in out
 
 
-def test_what_was_not_measured_is_said_and_never_zero(seff: Seff) -> None:
-    _, out, _ = seff("20.head", "--json")
-    found = of(json.loads(out)[0]["efficiency"])
+def test_what_was_not_measured_is_said_and_never_zero(seff: Jobsight) -> None:
+    found = of(seff("20.head", "--json").json[0]["efficiency"])
     assert (found["memory"]["used"], found["memory"]["efficiency"]) == (None, None)
     assert found["memory"]["reason"] == "no samples of n2"
     assert found["processors"]["reason"] == "no source measured it"
     assert (found["runtime"]["used"], found["runtime"]["reason"]) == (100.0, "no request")
-    _, out, _ = seff("20.head")
+    out = seff("20.head").out
     assert out.count("not measured") == 3
     assert "Memory: no samples of n2." in out
-    _, out, _ = seff("22.head", "--json")
-    found = of(json.loads(out)[0]["efficiency"])
+    found = of(seff("22.head", "--json").json[0]["efficiency"])
     assert found["bandwidth"]["used"] is None
     assert found["bandwidth"]["reason"] == "the log does not say how many processors it had"
     assert found["bandwidth"]["apportioned"] is True
 
 
-def test_a_job_that_ran_out_used_at_least_so_much(seff: Seff) -> None:
-    _, out, _ = seff("21.head")
+def test_a_job_that_ran_out_used_at_least_so_much(seff: Jobsight) -> None:
+    out = seff("21.head").out
     assert "Ran out of memory and was killed after 1 min of 1 d; used at least 64 of 64 GiB" in " ".join(out.split())
     assert "at least 64.0 GiB" in out
     assert "100 %" in out
 
 
-def test_without_agents_only_the_log_could_have_had_it(site: Engine, seff: Seff) -> None:
-    assert "Bandwidth: no samples of n1." in seff("29.head")[1]
+def test_without_agents_only_the_log_could_have_had_it(site: Engine, seff: Jobsight) -> None:
+    assert "Bandwidth: no samples of n1." in seff("29.head").out
     make.execute(site, delete(schema.nodes))
-    out = seff("29.head")[1]
+    out = seff("29.head").out
     assert "Bandwidth: not in the accounting log, and no agent reports from this cluster." in " ".join(out.split())
 
 
-def test_a_run_that_was_requeued_has_the_run_time_of_the_log(seff: Seff) -> None:
+def test_a_run_that_was_requeued_has_the_run_time_of_the_log(seff: Jobsight) -> None:
     for job in ("27.head", "28.head"):
-        found = of(json.loads(seff(job, "--json")[1])[0]["efficiency"])
+        found = of(seff(job, "--json").json[0]["efficiency"])
         assert (found["runtime"]["used"], found["runtime"]["reason"]) == (3.0, None)
         assert found["runtime"]["efficiency"] == pytest.approx(3 / 86400)
         assert found["memory"]["reason"] == "a run that is requeued is not profiled"
 
 
-def test_a_job_that_runs_or_waits_has_a_sentence_of_its_own_and_no_advice(seff: Seff, site: Engine) -> None:
-    status, out, _ = seff("23.head")
-    assert status == 0
+def test_a_job_that_runs_or_waits_has_a_sentence_of_its_own_and_no_advice(seff: Jobsight, site: Engine) -> None:
+    out = seff("23.head").out
     assert re.search(
         r" UTC\. Running for [0-9,]+ d( [0-9]+ h)? of 1 d; its memory and processor use is unknown",
         " ".join(out.split()),
     )
     assert "Ask for" not in out
     make.execute(site, insert(schema.running_use).values(run_id=23, memory=3 * GIB, until=23e4 + 60, idle_bytes=0.0))
-    assert "; used 12 of 64 GiB so far." in " ".join(seff("23.head")[1].split())
-    [run] = json.loads(seff("23.head", "--json")[1])
+    assert "; used 12 of 64 GiB so far." in " ".join(seff("23.head").out.split())
+    [run] = seff("23.head", "--json").json
     assert (of(run["efficiency"])["memory"]["used"], run["advice"]) == (12 * GIB, None)
     make.execute(site, update(schema.jobs).where(schema.jobs.c.id == 23).values(state="queued"))
-    out = " ".join(seff("23.head")[1].split())
+    out = " ".join(seff("23.head").out.split())
     assert out == "Job 23.head on alpha: cfd of ada. Waiting for 64 GiB and 4 processors for up to 1 d."
 
 
@@ -179,25 +168,24 @@ def test_a_job_that_runs_or_waits_has_a_sentence_of_its_own_and_no_advice(seff: 
         (["2.head", "--cluster", "beta"], "unknown cluster 'beta'; clusters with job '2.head': alpha"),
     ],
 )
-def test_a_job_that_is_not_there(seff: Seff, arguments: list[str], message: str) -> None:
-    status, out, err = seff(*arguments)
-    assert (status, out) == (1, "")
+def test_a_job_that_is_not_there(seff: Jobsight, arguments: list[str], message: str) -> None:
+    out, err = seff(*arguments, status=1)
+    assert out == ""
     assert message in err
-    assert seff("1.head", "--cluster", "beta")[0] == 0
+    seff("1.head", "--cluster", "beta")
 
 
-def test_busy_processors_below_one_have_two_digits(seff: Seff) -> None:
-    line = next(line for line in seff("29.head")[1].splitlines() if "Processors" in line)
+def test_busy_processors_below_one_have_two_digits(seff: Jobsight) -> None:
+    line = next(line for line in seff("29.head").out.splitlines() if "Processors" in line)
     assert line.split()[1:5] == ["4", "0.15", "4", "%"]
 
 
-def test_a_task_has_the_id_that_people_see_and_an_array_is_summed_up(seff: Seff) -> None:
-    _, out, _ = seff("50_1")
+def test_a_task_has_the_id_that_people_see_and_an_array_is_summed_up(seff: Jobsight) -> None:
+    out = seff("50_1").out
     assert "\nJob 50_1 (51) on alpha: cfd of ada, " in out
-    assert seff("51")[1] == out
-    assert "Job 60+1 (61) on alpha" in seff("61")[1]
-    status, out, _ = seff("50")
-    assert status == 0
+    assert seff("51").out == out
+    assert "Job 60+1 (61) on alpha" in seff("61").out
+    out = seff("50").out
     lines = out.splitlines()
     assert lines[0].startswith("Ask for ")
     assert any(line.startswith("  #SBATCH --mem=") for line in lines)
@@ -208,21 +196,21 @@ def test_a_task_has_the_id_that_people_see_and_an_array_is_summed_up(seff: Seff)
     assert memory[1:9] == ["64.0", "GiB", "2.00", "GiB", "7.00", "GiB", "64.0", "GiB"]
     assert "Bandwidth: not measured for 1 of 6 tasks." in out
     assert all(len(line) <= 80 for line in lines)
-    assert "2 tasks: 2 completed" in seff("60")[1]
+    assert "2 tasks: 2 completed" in seff("60").out
 
 
 @pytest.mark.parametrize(("log", "words"), [("torque", "#PBS -l "), ("pbspro", "#PBS -l "), ("gridengine", "#$ -l ")])
-def test_an_imported_cluster_has_the_words_of_its_own_scheduler(seff: Seff, site: Engine, log: str, words: str) -> None:
-    url, file = site.url.render_as_string(hide_password=False), Path(__file__).parents[1] / f"golden/logs/{log}.log"
-    cli.main(["import", str(file), "--cluster", "alpha", "--database", url])
-    out = seff("12.head")[1]
+def test_an_imported_cluster_has_the_words_of_its_own_scheduler(
+    seff: Jobsight, jobsight: Jobsight, site: Engine, log: str, words: str
+) -> None:
+    jobsight("import", Path(__file__).parents[1] / f"golden/logs/{log}.log", "--cluster", "alpha", on=site)
+    out = seff("12.head").out
     assert (words in out, "#SBATCH" in out) == (True, False)
 
 
-def test_several_jobs_follow_each_other(seff: Seff) -> None:
-    status, out, _ = seff("12.head", "50")
-    assert status == 0
+def test_several_jobs_follow_each_other(seff: Jobsight) -> None:
+    out = seff("12.head", "50").out
     assert out.index("Job 12.head on alpha") < out.index("Job 50 on alpha")
-    found = json.loads(seff("12.head", "50_2", "--json")[1])
+    found = seff("12.head", "50_2", "--json").json
     assert [(run["job_id"], run["task"]) for run in found] == [("12.head", None), ("52", "50_2")]
     assert found[1]["ask_lines"][0]["text"].startswith("#SBATCH --mem=")

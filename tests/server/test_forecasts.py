@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -13,13 +12,12 @@ import pytest
 from msgspec import to_builtins
 from sqlalchemy import Engine, delete, event, insert, update
 from tests import make
-from tests.make import output_of
+from tests.make import Jobsight
 
 from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.metrics import METRICS, metrics_of
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.question import Question
-from jobsight_server import cli
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, Prediction
 from jobsight_server.forecasts.history import history
 from jobsight_server.forecasts.last_runs import last_runs
@@ -183,64 +181,44 @@ def test_history_says_what_was_forecast_before(engine: Engine) -> None:
     }
 
 
-def test_the_command_answers_in_json(engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_answers_in_json(engine: Engine, jobsight: Jobsight) -> None:
     fill(engine, "u", STEPS)
-    predict = partial(output_of, cli.main, capsys, "predict", "--json", "--database", database_url)
+    predict = partial(jobsight, "predict", "--json", on=engine)
     printed = predict("--cluster", "alpha", "--user", "u")
     assert predict("--user", "u") == printed, "there is one cluster only"
-    found = json.loads(printed)["predictions"]
+    found = printed.json["predictions"]
     assert [answer["metric"] for answer in found] == list(metrics_of(gpus=False))
     assert found[0]["value"] == 800
-    ask = ["predict", "--database", database_url, "--cluster", "alpha", "--user", "w", "--metric", "CPU", "--json"]
-    assert cli.main(ask) == 0
-    printed = capsys.readouterr()
-    (answer,) = json.loads(printed.out)["predictions"]
+    printed = predict("--cluster", "alpha", "--user", "w", "--metric", "CPU")
+    (answer,) = printed.json["predictions"]
     assert answer["reason"].startswith("no history")
     assert printed.err == "w has no finished job on alpha: these forecasts are based on other users' jobs\n"
     unknown = predict("--cluster", "beta", "--user", "u", status=1)
-    assert unknown == "jobsight predict: unknown cluster 'beta'; known: alpha\n"
+    assert unknown.err == "jobsight predict: unknown cluster 'beta'; known: alpha\n"
 
 
-def test_the_command_takes_what_is_known_of_the_job(
-    engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_takes_what_is_known_of_the_job(engine: Engine, jobsight: Jobsight) -> None:
     fill(engine, "u", STEPS)
-    ask = [
-        "predict",
-        "--database",
-        database_url,
-        "--cluster",
-        "alpha",
-        "--user",
-        "u",
-        "--metric",
-        "bandwidth",
-        "--json",
-    ]
-    assert cli.main([*ask, "--processors", "4", "--application", "a_1", "--memory", "1e9", "--walltime", "60"]) == 0
-    (answer,) = json.loads(capsys.readouterr().out)["predictions"]
+    ask = partial(jobsight, "predict", "--cluster", "alpha", "--metric", "bandwidth", "--json", on=engine)
+    given = ("--application", "a_1", "--memory", "1e9", "--walltime", "60")
+    (answer,) = ask("--user", "u", "--processors", "4", *given).json["predictions"]
     assert (answer["value"] in STEPS, answer["level"]) == (True, "user")
-    assert cli.main([*ask, "--processors", "4", "--memory", "4gb", "--walltime", "2-12:00:00", "--per", "job"]) == 0
-    (whole,) = json.loads(capsys.readouterr().out)["predictions"]
+    given = ("--memory", "4gb", "--walltime", "2-12:00:00", "--per", "job")
+    (whole,) = ask("--user", "u", "--processors", "4", *given).json["predictions"]
     assert (whole["value"], whole["unit"], whole["per"]) == (4 * 800, "bit/s", "job")
-    unknown = ["x" if word == "u" else word for word in ask]
-    assert cli.main([*unknown, "--per", "job"]) == 1
-    assert "--per job: give the job's --processors, such as 16" in capsys.readouterr().err
-    assert cli.main([*ask, "--walltime", "6h"]) == 0
-    for flag, says in (("--memory", "is not an amount of memory; give"), ("--walltime", "is not a run time; give")):
-        with pytest.raises(SystemExit):
-            cli.main([*ask, flag, "4 apples"])
-        assert f"argument {flag}: '4 apples' {says}" in capsys.readouterr().err
-    for wrong in ("0", "-1", "many"):
-        with pytest.raises(SystemExit):
-            cli.main([*ask, "--processors", wrong])
-        assert f"argument --processors: '{wrong}' is not a whole number above 0" in capsys.readouterr().err
+    unknown = ask("--user", "x", "--per", "job", status=1)
+    assert "--per job: give the job's --processors, such as 16" in unknown.err
+    ask("--user", "u", "--walltime", "6h")
+    for flag, wrong, says in (
+        ("--memory", "4 apples", "is not an amount of memory; give"),
+        ("--walltime", "4 apples", "is not a run time; give"),
+        *(("--processors", wrong, "is not a whole number above 0") for wrong in ("0", "-1", "many")),
+    ):
+        assert f"argument {flag}: '{wrong}' {says}" in ask("--user", "u", flag, wrong, status=2).err
 
 
 @pytest.mark.storage
-def test_the_command_says_first_what_to_do(
-    engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_first_what_to_do(engine: Engine, jobsight: Jobsight) -> None:
     """For the whole job, in eighty columns, also where the output is piped."""
     fill(engine, "u[bold]", [1.5e9, 2.5e9, 2.5e9, 1.2e9] * 5, metric="memory")
     with engine.begin() as connection:  # one after the other
@@ -248,15 +226,14 @@ def test_the_command_says_first_what_to_do(
         connection.execute(update(jobs).values(times | {"processors": 8, "name": "cfd", "application": "cfd"}))
     rebuild(engine)
     known = ["--processors", "8", "--memory", "64G", "--application", "cfd"]
-    ask = ["predict", "--database", database_url, "--cluster", "alpha", "--user", "u[bold]", *known]
-    printed = output_of(cli.main, capsys, *ask)
+    ask = partial(jobsight, "predict", "--cluster", "alpha", "--user", "u[bold]", *known, on=engine)
+    printed = ask().out
     assert max(len(line) for line in printed.splitlines()) <= 80
     text = " ".join(printed.split())
     assert text.startswith("Ask for ")
     assert "Your last 20 similar jobs used at most 18.6 GiB" in text
     assert "This job requests 64G" in text
-    assert cli.main([*ask, "--json", "--per", "job", "--metric", "memory"]) == 0
-    (answer,) = json.loads(capsys.readouterr().out)["predictions"]
+    (answer,) = ask("--json", "--per", "job", "--metric", "memory").json["predictions"]
     row = next(line.split("  ") for line in printed.splitlines() if line.startswith(" memory "))
     row = [cell.strip() for cell in row if cell]
     assert row[1] == size_text(answer["value"])
@@ -266,18 +243,18 @@ def test_the_command_says_first_what_to_do(
         assert word not in printed
 
 
-def test_without_processors_the_job_has_as_many_as_the_last_similar_one(
-    engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_processors_the_job_has_as_many_as_the_last_similar_one(engine: Engine, jobsight: Jobsight) -> None:
     fill(engine, "u", [1.5e9, 2.5e9, 2.5e9, 1.2e9], metric="memory")
     make.execute(engine, update(jobs).values(processors=8))
-    ask = ["predict", "--database", database_url, "--cluster", "alpha", "--user"]
-    given = output_of(cli.main, capsys, *ask, "u", "--processors", "8")
-    assert output_of(cli.main, capsys, *ask, "u") == given
-    assert cli.main([*ask, "u"]) == 0
-    assert "What is not given is as in your last job" in capsys.readouterr().err
-    assert cli.main([*ask, "u", "--application", "mesh"]) == 0
-    assert "u has run no mesh: amounts are for one processor" in capsys.readouterr().err
-    assert cli.main([*ask, "nobody"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
+    ask = partial(
+        jobsight,
+        "predict",
+        "--cluster",
+        "alpha",
+        on=engine,
+    )
+    assert ask("--user", "u").out == ask("--user", "u", "--processors", "8").out
+    assert "What is not given is as in your last job" in ask("--user", "u").err
+    assert "u has run no mesh: amounts are for one processor" in ask("--user", "u", "--application", "mesh").err
+    text = " ".join(ask("--user", "nobody").out.split())
     assert re.search(r"memory .*– +– +none measured", text)

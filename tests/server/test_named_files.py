@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 from tests import make
-from tests.make import output_of
+from tests.make import Jobsight
 from tests.server.commands.test_report import record
 
-from jobsight_server.cli import main
 from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.named_files import whole_file
 
@@ -61,15 +60,14 @@ def log(tmp_path: Path) -> Path:
     ],
 )
 def test_only_a_regular_file_is_written(
-    command: list[str], name: str, kind: str, log: Path, migrated_file: Path, capsys: pytest.CaptureFixture[str]
+    command: list[str], name: str, kind: str, log: Path, migrated_file: Path, jobsight: Jobsight
 ) -> None:
     place = log.parent / name
     OTHER_KINDS[kind](place)
     before = place.lstat().st_mode, place.lstat().st_ino
     database = f"sqlite:///{migrated_file}"
     of = {"log": log, "file": place, "database": database, "trace": make.trace(log.parent / "t.swf")}
-    assert main([part.format(**of) for part in command]) == 1
-    shown = capsys.readouterr().err
+    shown = jobsight(*(part.format(**of) for part in command), status=1).err
     assert kind in shown
     assert str(place) in shown
     assert (place.lstat().st_mode, place.lstat().st_ino) == before
@@ -108,8 +106,8 @@ def test_the_unfinished_file_is_a_new_one(tmp_path: Path) -> None:
     assert (tmp_path / ".unfinished.copy.db").is_dir()
 
 
-def test_a_log_is_read_from_pipes(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    expected = output_of(main, capsys, "report", log, log, "--output", log.parent / "a.html")
+def test_a_log_is_read_from_pipes(log: Path, jobsight: Jobsight) -> None:
+    expected = jobsight("report", log, log, "--output", log.parent / "a.html").out
     command = f"'{sys.executable}' -m jobsight_server.cli report torque <(cat {log}) <(gzip <{log}) --output b.html"
     done = subprocess.run(["bash", "-c", command], cwd=log.parent, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
@@ -142,12 +140,11 @@ def test_a_silent_pipe_is_waited_for_and_can_be_interrupted(command: list[str], 
     ],
 )
 def test_everything_else_is_refused_at_once(
-    command: list[str], kind: str, tmp_path: Path, sqlite_engine: Engine, capsys: pytest.CaptureFixture[str]
+    command: list[str], kind: str, tmp_path: Path, sqlite_engine: Engine, jobsight: Jobsight
 ) -> None:
     if kind == "a pipe" and command[0] in ("report", "match", "savings"):
         return  # read
     place = tmp_path / "place"
     OTHER_KINDS[kind](place)
     database = ["--database", str(sqlite_engine.url)] if command[0] == "import" else []
-    assert main([*command, str(place), *database]) == 1
-    assert kind.removeprefix("a ") in "".join(capsys.readouterr())
+    assert kind.removeprefix("a ") in "".join(jobsight(*command, place, *database, status=1))

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import json
 import lzma
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
+from tests.make import Jobsight
 
 from jobsight_server.accounting.files import Content
 from jobsight_server.accounting.formats import open_reader
 from jobsight_server.accounting.guess import WrongFormatError, check_format, guess_format
 from jobsight_server.accounting.load import LoadReport
 from jobsight_server.accounting.read_logs import follow_once
-from jobsight_server.cli import main
 from jobsight_server.settings.declared import AccountingFormat, AccountingSource
 
 from .conftest import counted, rows
@@ -125,44 +124,34 @@ def test_what_shows_no_other_format_is_read(tmp_path: Path) -> None:
             check_format(content, log_format)
 
 
-def run_import(engine: Engine, capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    url = engine.url.render_as_string(hide_password=False)
-    status = main(["import", *map(str, arguments), "--database", url, "--cluster", "c"])
-    shown = capsys.readouterr()
-    return status, shown.out, shown.err
-
-
-def test_import_says_what_it_guessed(sqlite_engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = written(tmp_path, GRIDENGINE)
-    status, out, _ = run_import(sqlite_engine, capsys, file)
-    assert (status, f"{file}: gridengine (guessed)" in out, "1 new run, 1 profiled" in out) == (0, True, True)
-    status, out, _ = run_import(sqlite_engine, capsys, "gridengine", file)
-    assert (status, "guessed" in out) == (0, False)
-    status, out, _ = run_import(sqlite_engine, capsys, file, "--json")
-    assert json.loads(out)["formats"] == {str(file): "gridengine"}
+def test_import_says_what_it_guessed(sqlite_engine: Engine, tmp_path: Path, jobsight: Jobsight) -> None:
+    file, onto = written(tmp_path, GRIDENGINE), ("--cluster", "c")
+    out = jobsight("import", file, *onto, on=sqlite_engine).out
+    assert (f"{file}: gridengine (guessed)" in out, "1 new run, 1 profiled" in out) == (True, True)
+    assert "guessed" not in jobsight("import", "gridengine", file, *onto, on=sqlite_engine).out
+    found = jobsight("import", file, "--json", *onto, on=sqlite_engine).json
+    assert found["formats"] == {str(file): "gridengine"}
 
 
 def test_import_refuses_a_wrong_format_before_anything_is_read(
-    sqlite_engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    sqlite_engine: Engine, tmp_path: Path, jobsight: Jobsight
 ) -> None:
     right, wrong = tmp_path / "right", tmp_path / "wrong"
     right.write_text(f"{TORQUE}\n")
     wrong.write_text(f"{PBSPRO}\n")
-    status, _, said = run_import(sqlite_engine, capsys, "torque", right, wrong)
-    assert status == 1
+    said = jobsight("import", "torque", right, wrong, "--cluster", "c", on=sqlite_engine, status=1).err
     assert f"{wrong}: not torque but pbspro: line 1 has exec_vnode=" in said
     assert rows(sqlite_engine, "job_id") == []
 
 
 def test_the_summary_has_words_and_no_line_for_what_there_is_none_of(
-    sqlite_engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    sqlite_engine: Engine, tmp_path: Path, jobsight: Jobsight
 ) -> None:
     file = written(tmp_path, f"# a comment\n{GRIDENGINE}")
-    _, out, _ = run_import(sqlite_engine, capsys, "gridengine", file)
+    out = jobsight("import", "gridengine", file, "--cluster", "c", on=sqlite_engine).out
     lines = ["into cluster c", "2 lines of 1 file: 1 ended (E), 1 comment", "1 run of 1 job and 1 user ended"]
     assert out.splitlines() == [*lines, "1 new run, 1 profiled"]
-    assert main(["import", str(file), "--database", sqlite_engine.url.render_as_string()]) == 0
-    assert "into cluster c, the only one known\n" in capsys.readouterr().out
+    assert "into cluster c, the only one known\n" in jobsight("import", file, on=sqlite_engine).out
 
 
 def follow(engine: Engine, file: Path, named: AccountingFormat | None = "gridengine") -> LoadReport:

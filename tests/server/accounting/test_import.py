@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 from tests import make
+from tests.make import Jobsight
 
 from jobsight_server.accounting.figures import ImportFigures
 from jobsight_server.accounting.log_reader import LogReader
-from jobsight_server.cli import main
 from jobsight_server.commands.database import filled_database
 from jobsight_server.storage.clusters import stored_clusters
 from jobsight_server.storage.engine import open_engine
@@ -115,16 +115,16 @@ def test_a_new_database_stays_while_another_process_has_it_open(directory: Path)
         assert (directory / "new.db").exists()
 
 
-def test_a_failed_import_leaves_no_new_database(directory: Path, log: Any, noon: int, capsys: Any) -> None:
+def test_a_failed_import_leaves_no_new_database(directory: Path, log: Any, noon: int, jobsight: Jobsight) -> None:
     log.end("1.s", noon, noon + 60)
     (directory / "a").write_bytes(log.data)
     (directory / "empty").write_bytes(b"")
-    database = ("--database", f"sqlite:///{directory / 'new.db'}")
+    database = f"sqlite:///{directory / 'new.db'}"
     without_a_job = ["torque", str(directory / "empty"), "--cluster", "alpha"]
     for given in ([str(directory / "a")], without_a_job):
-        assert main(["import", *given, *database]) == 1
-        assert "removed the new database: no job was imported" in capsys.readouterr().err
+        said = jobsight("import", *given, on=database, status=1).err
+        assert "removed the new database: no job was imported" in said
         assert not [*directory.glob("new.db*")]
-    assert main(["import", str(directory / "a"), "--cluster", "alpha", *database]) == 0
-    assert main(["import", *without_a_job, *database]) == 1
+    jobsight("import", str(directory / "a"), "--cluster", "alpha", on=database)
+    jobsight("import", *without_a_job, on=database, status=1)
     assert (directory / "new.db").exists()

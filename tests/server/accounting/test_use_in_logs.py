@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, select
+from tests.make import Jobsight
 
 from jobsight_server.cli import main
 from jobsight_server.storage.schema import jobs, profiles
@@ -20,8 +21,8 @@ def used(engine: Engine, file: Path, text: str, log_format: str) -> dict[str, Us
     """Import a log: by job, the value of the whole job and whether it is a lower bound, for each metric with one."""
     file.write_text(text)
     os.utime(file, (NOON + 50_000, NOON + 50_000))
-    database = ["--database", engine.url.render_as_string(hide_password=False)]
-    assert main(["import", log_format, str(file), "--cluster", "c", "--user", "ada", *database]) == 0
+    options = ("--cluster", "c", "--user", "ada", "--database", engine.url.render_as_string(hide_password=False))
+    assert main(["import", log_format, str(file), *options]) == 0
     found: dict[str, Use] = {}
     columns = (jobs.c.job_id, jobs.c.processors, profiles.c.metric, profiles.c.value, profiles.c.lower_bound)
     with engine.connect() as connection:
@@ -126,11 +127,12 @@ def test_use_by_pbs(
     assert found["cpu"] == (cpu[0] and pytest.approx(cpu[0], rel=1e-3), cpu[1])
 
 
-def test_a_line_that_ends_within_its_last_value_is_cut_off(sqlite_engine: Engine, tmp_path: Path) -> None:
+def test_a_line_that_ends_within_its_last_value_is_cut_off(
+    sqlite_engine: Engine, tmp_path: Path, jobsight: Jobsight
+) -> None:
     file = tmp_path / "log"
     file.write_text(pbs("01:00:00", "07:50:00") + pbs("01:00:00", "07:50:00", end="")[:-20].replace(";7.", ";8."))
-    database = ["--database", sqlite_engine.url.render_as_string(hide_password=False)]
-    assert main(["import", "pbspro", str(file), "--cluster", "c", *database]) == 0
+    jobsight("import", "pbspro", file, "--cluster", "c", on=sqlite_engine)
     with sqlite_engine.connect() as connection:
         assert connection.scalars(select(jobs.c.job_id)).all() == ["7.srv"]
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 from tests import make
+from tests.make import Jobsight
 
-from jobsight_server.cli import main
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.storage.clusters import stored_clusters
 
@@ -74,7 +74,7 @@ def test_a_forgotten_file_leaves_what_was_there_before(
 
 @pytest.mark.storage
 def test_the_list_says_what_was_read(
-    run_import: Run, imported: Run, engine: Engine, right: Path, wrong: Path, capsys: Any
+    run_import: Run, imported: Run, engine: Engine, right: Path, wrong: Path, jobsight: Jobsight
 ) -> None:
     run_import(right, "--cluster", "x")
     run_import(wrong, "--cluster", "y", "--clusters", "y")
@@ -82,8 +82,7 @@ def test_the_list_says_what_was_read(
     given = [(entry["cluster"], entry["path"], entry["lines"], entry["rejected"]) for entry in found]
     assert (status, given) == (0, [("x", str(right), 8, 0), ("y", str(wrong), 6, 3)])
     assert [entry["cluster"] for entry in imported("--cluster", "y")[1]] == ["y"]
-    assert main(["import", "--list", "--database", engine.url.render_as_string(hide_password=False)]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = jobsight("import", "--list", on=engine).out.splitlines()
     assert lines[0].split() == ["lines", "rejected", "last", "read", "cluster:", "file"]
     assert lines[2].endswith(f"y: {wrong}")
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
-import pytest
 from sqlalchemy import Engine, select
-from tests.make import output_of
+from tests.make import Jobsight
 
-from jobsight_server.cli import main
 from jobsight_server.storage.schema import jobs, profiles
 
 T0 = 1_790_000_000.0
@@ -31,14 +28,13 @@ PLAIN = {
 
 
 def test_unknown_run_times_and_processors_are_not_learned(
-    sqlite_engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    sqlite_engine: Engine, tmp_path: Path, jobsight: Jobsight
 ) -> None:
     """With Nextflow's default columns."""
     row = {name: RAW[name] for name in ("hash", "status", "exit", "submit", "%cpu", "peak_rss")}
     row |= {"name": "ALIGN (s)", "duration": "32m 10s", "realtime": "-"}
     trace = write(tmp_path / "trace.txt", row, row | {"hash": "7b/000001", "realtime": "20m"})
-    database = ["--database", sqlite_engine.url.render_as_string(hide_password=False)]
-    assert main(["import", "nextflow", trace, "--cluster", "c", "--user", "ada", *database]) == 0
+    jobsight("import", "nextflow", trace, "--cluster", "c", "--user", "ada", on=sqlite_engine)
     with sqlite_engine.connect() as connection:
         query = select(jobs.c.job_id, profiles.c.metric, profiles.c.value, profiles.c.reason).join(jobs)
         found = {(job_id, metric): (value, reason) for job_id, metric, value, reason in connection.execute(query)}
@@ -46,8 +42,7 @@ def test_unknown_run_times_and_processors_are_not_learned(
     assert found["7b/000001", "runtime"] == (1200.0, None)
     assert found["7b/000001", "cpu"] == (None, "the accounting log gives no processors")
     assert found["7b/000001", "memory"] == (3 * 2**29, None)
-    capsys.readouterr()
-    (shown,) = json.loads(output_of(main, capsys, "seff", "7b/000001", *database, "--json"))
+    (shown,) = jobsight("seff", "7b/000001", "--json", on=sqlite_engine).json
     used = {entry["resource"]: entry["used"] for entry in shown["efficiency"]}
     assert (used["processors"], used["memory"], used["runtime"]) == (None, 3 * 2**29, 1200.0)
 
@@ -59,17 +54,14 @@ def write(file: Path, *rows: dict[str, str]) -> str:
     return str(file)
 
 
-def test_both_are_imported_once_and_profiled(
-    sqlite_engine: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    database = ["--database", sqlite_engine.url.render_as_string(hide_password=False), "--cluster", "c"]
+def test_both_are_imported_once_and_profiled(sqlite_engine: Engine, tmp_path: Path, jobsight: Jobsight) -> None:
     killed = RAW | {"hash": "7b/000001", "status": "FAILED", "exit": "137"}
     trace = write(tmp_path / "trace.txt", RAW, killed)
     again = write(tmp_path / "resumed.txt", RAW | {"status": "CACHED"})
     sizes = {"map": "63.50", "sort": "64.50"}
     benchmarks = [write(tmp_path / "benchmarks" / f"{name}.tsv", PLAIN | {"max_rss": sizes[name]}) for name in sizes]
-    assert main(["import", "nextflow", trace, again, "--user", "ada", *database]) == 0
-    shown = output_of(main, capsys, "import", *benchmarks, *database)
+    jobsight("import", "nextflow", trace, again, "--user", "ada", "--cluster", "c", on=sqlite_engine)
+    shown = jobsight("import", *benchmarks, "--cluster", "c", on=sqlite_engine).out
     assert "2 new runs, 2 profiled" in shown
     assert "sort.tsv: snakemake (guessed)" in shown
     with sqlite_engine.connect() as connection:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
 import pytest
 from sqlalchemy import Engine, insert
-from tests.make import output_of
+from tests.make import Jobsight
 
 from jobsight_server.adjust.present import PresentJob
 from jobsight_server.adjust.trial import Trial, assign, assigned
-from jobsight_server.cli import main
 from jobsight_server.savings.changes import TrialReport, trial_report
 from jobsight_server.storage.schema import jobs
 
@@ -60,7 +58,7 @@ def test_a_planted_effect_is_within_its_interval(sqlite_engine: Engine, planted:
 
 @pytest.mark.exhaustive
 @pytest.mark.storage
-def test_arms_are_recorded_once_and_shown(capsys: pytest.CaptureFixture[str], site: Any) -> None:
+def test_arms_are_recorded_once_and_shown(jobsight: Jobsight, site: Any) -> None:
     for number in range(101, 141):
         site.pbs.submit(f"{number}.srv")
     site.follow()
@@ -79,10 +77,11 @@ def test_arms_are_recorded_once_and_shown(capsys: pytest.CaptureFixture[str], si
     again = site.adjuster().apply(Trial(0.9, "spring"))
     assert all(one.arm == "none" for one in again.proposed), "another share changes no arm"
     assert site.pbs.given() == given
-    url = site.engine.url.render_as_string(hide_password=False)
-    report = json.loads(output_of(main, capsys, "adjust", "--report", "--seed", "spring", "--json", "--database", url))
+    report = jobsight("adjust", "--report", "--seed", "spring", "--json", on=site.engine).json
     assert {arm["arm"]: arm["assigned"] for arm in report["arms"]} == {
         name: list(arms.values()).count(name) for name in ("advice", "none")
     }
-    assert main(["adjust", "--report", "--database", url]) == 1
-    assert "no job was assigned by a trial with seed 'jobsight'" in capsys.readouterr().err
+    assert (
+        "no job was assigned by a trial with seed 'jobsight'"
+        in jobsight("adjust", "--report", on=site.engine, status=1).err
+    )

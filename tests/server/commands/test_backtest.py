@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import signal
 import subprocess
@@ -15,9 +14,8 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine
 from tests import make
-from tests.make import output_of
+from tests.make import Jobsight
 
-from jobsight_server import cli
 from jobsight_server.forecasts.workload import jobs_of_database
 from jobsight_server.storage.clusters import Part
 
@@ -35,25 +33,19 @@ def swf(tmp_path: Path, lines: list[str], name: str = "t.swf") -> str:
     return str(file)
 
 
-def account_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(output_of(cli.main, capsys, "backtest", *arguments, "--json"))
-    return found
-
-
-def refusal_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert cli.main(["backtest", *arguments]) == 1
-    given = capsys.readouterr()
+def refusal_of(jobsight: Jobsight, *arguments: str) -> str:
+    given = jobsight("backtest", *arguments, status=1)
     assert given.out == ""
     assert "Traceback" not in given.err
     return given.err
 
 
 @pytest.mark.parametrize("name", ["t.swf", "t.swf.gz"])
-def test_the_json_has_the_documented_shape(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_the_json_has_the_documented_shape(tmp_path: Path, jobsight: Jobsight, name: str) -> None:
     trace = swf(
         tmp_path, ["; Version: 2.2", *(swf_line(i, 100.0 * i, memory=1000 * (1 + i % 2)) for i in range(20))], name
     )
-    account = account_of(capsys, trace, "--metric", "memory")
+    account = jobsight("backtest", trace, "--metric", "memory", "--json").json
     named = {"trace", "metric", "protocol", "jobs", "users", "skipped", "forecasters", "jobsight", "bounds", "pqm"}
     assert named <= set(account)
     assert (account["trace"], account["metric"], account["protocol"]) == (name, "memory", "completion")
@@ -66,24 +58,26 @@ def test_the_json_has_the_documented_shape(tmp_path: Path, capsys: pytest.Captur
     assert account["forecasters"]["locality"]["micro"] == pytest.approx((10 * 0.5 + 9 * 0.0) / 19)
 
 
-def test_protocol_and_forecaster_are_obeyed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_protocol_and_forecaster_are_obeyed(tmp_path: Path, jobsight: Jobsight) -> None:
     # All are submitted before any has ended.
     trace = swf(tmp_path, [swf_line(i, float(i), run=1000.0) for i in range(5)])
-    honest = account_of(capsys, trace, "--metric", "memory", "--forecaster", "history", "locality")
+    honest = jobsight("backtest", trace, "--metric", "memory", "--forecaster", "history", "locality", "--json").json
     assert set(honest["forecasters"]) == {"history", "locality"}
     assert honest["forecasters"]["locality"]["jobs"] == 0
-    paper = account_of(capsys, trace, "--metric", "memory", "--protocol", "submission", "--group", "template")
+    paper = jobsight(
+        "backtest", trace, "--metric", "memory", "--protocol", "submission", "--group", "template", "--json"
+    ).json
     assert paper["forecasters"]["locality"]["micro"] == 1.0
     assert paper["group"] == "template"
     # One after the other starts when the one before has ended: asked again then, all but the first are known.
     queued = swf(tmp_path, [swf_line(i, 0.0, run=1000.0).replace(" 0.0 5 ", f" 0.0 {1000 * i} ") for i in range(5)])
-    first = account_of(capsys, queued, "--metric", "memory")
-    again = account_of(capsys, queued, "--metric", "memory", "--protocol", "start")
+    first = jobsight("backtest", queued, "--metric", "memory", "--json").json
+    again = jobsight("backtest", queued, "--metric", "memory", "--protocol", "start", "--json").json
     assert [account["jobsight"]["share"] for account in (first, again)] == [0.0, 0.8]
     assert again["forecasters"]["locality"]["jobs"] == 4
 
 
-def test_files_that_are_no_traces_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_that_are_no_traces_are_refused(tmp_path: Path, jobsight: Jobsight) -> None:
     whole = gzip.compress(b"1 2 3 4 5\n" * 1000)
     (tmp_path / "torn.swf.gz").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "plain.swf.gz").write_text("1 2 3")
@@ -99,19 +93,17 @@ def test_files_that_are_no_traces_are_refused(tmp_path: Path, capsys: pytest.Cap
         "binary.csv": "binary.csv",
         "other.db": "other.db",
     }.items():
-        assert given in refusal_of(capsys, str(tmp_path / name), "--metric", "memory")
-    assert "no bandwidth" in refusal_of(capsys, swf(tmp_path, [swf_line(1, 0)]), "--metric", "bandwidth")
-    assert "no clusters" in refusal_of(capsys, swf(tmp_path, []), "--metric", "memory", "--cluster", "a")
-    assert "no such file" in refusal_of(capsys, f"sqlite:///{tmp_path}/none.db", "--metric", "memory")
+        assert given in refusal_of(jobsight, str(tmp_path / name), "--metric", "memory")
+    assert "no bandwidth" in refusal_of(jobsight, swf(tmp_path, [swf_line(1, 0)]), "--metric", "bandwidth")
+    assert "no clusters" in refusal_of(jobsight, swf(tmp_path, []), "--metric", "memory", "--cluster", "a")
+    assert "no such file" in refusal_of(jobsight, f"sqlite:///{tmp_path}/none.db", "--metric", "memory")
 
 
-def test_the_tables_fit_into_80_columns(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_tables_fit_into_80_columns(tmp_path: Path, jobsight: Jobsight, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     rng = np.random.default_rng(4)
     lines = [swf_line(i, 100.0 * i, memory=float(rng.choice([1e12, 1e3])), user=i % 3) for i in range(300)]
-    given = output_of(cli.main, capsys, "backtest", swf(tmp_path, lines), "--metric", "memory", "--baselines")
+    given = jobsight("backtest", swf(tmp_path, lines), "--metric", "memory", "--baselines").out
     assert "…" not in given
     assert all(len(line) <= 80 for line in given.splitlines())
     for name in (*FIVE, "best per user", "Jobsight at 0.95", "first-allocation", "recent PQM"):
@@ -130,7 +122,7 @@ def store(engine: Engine, runs: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.storage
-def test_jobs_of_a_database(engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_jobs_of_a_database(engine: Engine, database_url: str, jobsight: Jobsight) -> None:
     known = {"queue": "long", "name": "cfd", "processors": 4}
     runs: list[dict[str, Any]] = [
         known | {"requested_memory_bytes": 64, "requested_walltime_s": 90.0},
@@ -165,13 +157,13 @@ def test_jobs_of_a_database(engine: Engine, database_url: str, capsys: pytest.Ca
     }
     assert [question.user for question in one.questions] == ["u", "u"]
     assert len(none) == 0
-    account = account_of(capsys, database_url, "--metric", "memory")
+    account = jobsight("backtest", database_url, "--metric", "memory", "--json").json
     assert (account["jobs"], account["users"]) == (3, 2)
-    assert account_of(capsys, database_url, "--metric", "memory", "--cluster", "beta")["jobs"] == 1
+    assert jobsight("backtest", database_url, "--metric", "memory", "--cluster", "beta", "--json").json["jobs"] == 1
     if engine.dialect.name == "sqlite":
-        assert account_of(capsys, str(engine.url.database), "--metric", "memory")["jobs"] == 3
+        assert jobsight("backtest", str(engine.url.database), "--metric", "memory", "--json").json["jobs"] == 3
     assert "unknown cluster 'gamma'; clusters with jobs" in refusal_of(
-        capsys, database_url, "--metric", "memory", "--cluster", "gamma"
+        jobsight, database_url, "--metric", "memory", "--cluster", "gamma"
     )
 
 
@@ -197,6 +189,6 @@ def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("name", "given"), [("a.png", "plots are SVG"), ("none/a.svg", "no directory")])
 def test_a_picture_that_cannot_be_drawn_is_refused_at_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, given: str
+    tmp_path: Path, jobsight: Jobsight, name: str, given: str
 ) -> None:
-    assert given in refusal_of(capsys, str(tmp_path / "t.swf"), "--metric", "memory", "--plot", str(tmp_path / name))
+    assert given in refusal_of(jobsight, str(tmp_path / "t.swf"), "--metric", "memory", "--plot", str(tmp_path / name))

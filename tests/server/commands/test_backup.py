@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine
-from tests.make import output_of
+from tests.make import Jobsight
 
-from jobsight_server import cli
 from jobsight_server.commands.backup import back_up
 from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.engine import open_engine
@@ -69,11 +68,11 @@ def test_a_copy_that_fails_leaves_the_older_one(database: Path, tmp_path: Path) 
 
 
 def test_the_command_says_what_it_wrote_and_refuses_the_database_itself(
-    database: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    database: Path, tmp_path: Path, jobsight: Jobsight
 ) -> None:
-    assert cli.main(["backup", str(tmp_path / "copy.db"), "--database", str(database)]) == 0
-    assert f"{(tmp_path / 'copy.db').stat().st_size:,} bytes" in capsys.readouterr().out
-    assert "is the database itself" in output_of(cli.main, capsys, "backup", database, "--database", database, status=1)
+    said = jobsight("backup", str(tmp_path / "copy.db"), on=database).out
+    assert f"{(tmp_path / 'copy.db').stat().st_size:,} bytes" in said
+    assert "is the database itself" in jobsight("backup", database, on=database, status=1).err
 
 
 def test_postgresql_has_tools_of_its_own(postgresql_server: Engine, tmp_path: Path) -> None:

@@ -16,11 +16,10 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine
 from tests import make
-from tests.make import output_of
+from tests.make import Jobsight
 from tests.server.test_walks import RECORD
 
 from jobsight_server.advice.words import KEPT
-from jobsight_server.cli import main
 from jobsight_server.savings.confidence import over_users
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings.declared import Settings
@@ -73,13 +72,11 @@ def ask(log: Path, tmp_path: Path, engine: Engine, path: str) -> Any:
     return client.get(f"/api/v1/{path}&since=2023-11-15&until=2023-11-18").get_json()
 
 
-def test_its_numbers_are_those_of_pages(
-    log: Path, tmp_path: Path, sqlite_engine: Engine, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_its_numbers_are_those_of_pages(log: Path, tmp_path: Path, sqlite_engine: Engine, jobsight: Jobsight) -> None:
     page = tmp_path / "report.html"
-    printed = output_of(main, capsys, "report", log, "--output", page, "--node-hour", "0.5")
+    printed = jobsight("report", log, "--output", page, "--node-hour", "0.5").out
     shown, words = page.read_text(), " ".join(printed.split())
-    assert main(["import", str(log), "--cluster", "c", "--database", str(sqlite_engine.url)]) == 0
+    jobsight("import", str(log), "--cluster", "c", on=sqlite_engine)
     waste = ask(log, tmp_path, sqlite_engine, "waste?sort=memory_freed")
     trust = ask(log, tmp_path, sqlite_engine, "accuracy?by=cluster")
     for resource in ("memory", "processors", "runtime"):
@@ -114,7 +111,7 @@ def test_its_numbers_are_those_of_pages(
         assert shown.count(f"#PBS -l mem={advice['recommended'] / 2**20:.0f}mb") >= 1
         assert re.search(r"on \d+ processors?\b", printed)
         job = ("--cluster", "c", "--user", row["name"], "--application", advice["application"])
-        alone = output_of(main, capsys, "predict", *job, "--database", str(sqlite_engine.url))
+        alone = jobsight("predict", *job, on=sqlite_engine).out
         assert f"Ask for {advice['recommended'] / 2**20:.0f}M" in alone
     weeks = {of["metric"]: of["weeks"][0] for of in trust["rows"]}
     assert weeks.keys() == {"cpu", "memory", "runtime"}
@@ -135,22 +132,18 @@ def test_its_numbers_are_those_of_pages(
     assert "accounting lines rejected: " in words
 
 
-def test_lines_ask_for_nothing_that_jobs_did_not_request(
-    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lines_ask_for_nothing_that_jobs_did_not_request(log: Path, tmp_path: Path, jobsight: Jobsight) -> None:
     log.write_text("".join(record(number=one, user="fay", name="mesh", gb=1, asked="") for one in range(30)))
-    printed = output_of(main, capsys, "report", log, "--output", tmp_path / "report.html")
+    printed = jobsight("report", log, "--output", tmp_path / "report.html").out
     assert "No user: recommended requests would have freed nothing." in printed
     assert "#PBS" not in printed
 
 
-def test_the_page_is_one_file_and_says_what_the_text_says(
-    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_page_is_one_file_and_says_what_the_text_says(log: Path, tmp_path: Path, jobsight: Jobsight) -> None:
     page = tmp_path / "a.html"
     packed = tmp_path / "more.gz"
     packed.write_bytes(gzip.compress(record(number=300, name="late").encode()))
-    printed = " ".join(output_of(main, capsys, "report", log, packed, "--output", page).split())
+    printed = " ".join(jobsight("report", log, packed, "--output", page).out.split())
     shown = page.read_text()
     assert len(shown) < 2_000_000
     assert re.findall(r"(?:src|href)=|https?:|url\(|@import", shown) == []
@@ -162,11 +155,13 @@ def test_the_page_is_one_file_and_says_what_the_text_says(
     assert len(re.findall(r"<pre ", shown)) == printed.count("#PBS -l mem=") > 4
 
 
-def test_a_log_without_a_gain_lists_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_without_a_gain_lists_nobody(tmp_path: Path, jobsight: Jobsight) -> None:
     log, page = tmp_path / "one", tmp_path / "page.html"
     log.write_text(record())
-    assert main(["report", str(log), "--output", str(page), "--node-hour", "1"]) == 0
-    printed, shown = " ".join(capsys.readouterr().out.split()), page.read_text()
+    printed, shown = (
+        " ".join(jobsight("report", str(log), "--output", str(page), "--node-hour", "1").out.split()),
+        page.read_text(),
+    )
     assert "one: jobs that ended on 2023-11-15 (UTC)" in printed
     assert "would have freed none of 2.67 GiB-hours" in printed
     assert "nodes all the time" not in printed
@@ -224,7 +219,7 @@ def test_standard_input_is_a_log_too(log: Path, tmp_path: Path) -> None:
 
 
 def test_a_directory_is_its_files(
-    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobsight: Jobsight
 ) -> None:
     directory = tmp_path / "accounting"
     directory.mkdir()
@@ -232,30 +227,30 @@ def test_a_directory_is_its_files(
     (directory / "20231115").write_text("".join(lines[:40]))
     (directory / "20231116").write_text("".join(lines[40:]))
     monkeypatch.chdir(directory)
-    whole = output_of(main, capsys, "report", log, "--output", tmp_path / "whole.html")
-    found = output_of(main, capsys, "report", ".")
+    whole = jobsight("report", log, "--output", tmp_path / "whole.html").out
+    found = jobsight("report", ".").out
     assert found.splitlines()[2:-1] == whole.splitlines()[2:-1]
     (directory / "README").write_text("free text")
     Path("report.html").unlink()
-    assert "unreadable: README: no known format" in output_of(main, capsys, "report", ".", status=1)
+    assert "unreadable: README: no known format" in jobsight("report", ".", status=1).err
     assert "Who must ask for more" in Path("report.html").read_text()
     (tmp_path / "empty").mkdir()
-    assert "empty: this directory has no files" in output_of(main, capsys, "report", tmp_path / "empty", status=1)
+    assert "empty: this directory has no files" in jobsight("report", tmp_path / "empty", status=1).err
 
 
 def test_runs_that_were_idle_or_not_seen_are_named_and_count_nowhere(
-    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    log: Path, tmp_path: Path, jobsight: Jobsight
 ) -> None:
     """Two runs of gus's hold as long as 40 others together, with 11 s of CPU time in each."""
     page = tmp_path / "report.html"
-    without = output_of(main, capsys, "report", log, "--output", page)
+    without = jobsight("report", log, "--output", page).out
     unseen = [record(number=300 + number, user="gus", name="raw") for number in range(2)]
     with log.open("a") as stream:
         stream.writelines(
             line.replace("cput=00:30:00", "cput=00:00:11").replace("Resource_List.nodes=1:ppn=2", "x=y")
             for line in unseen
         )
-    printed = " ".join(output_of(main, capsys, "report", log, "--output", page).split())
+    printed = " ".join(jobsight("report", log, "--output", page).out.split())
     held = 88 * 2 * 20 / 60
     assert (f"2 runs, most of gus, used less than .5 % of 1.33 processor-hours ({4 / 3 / (held + 4 / 3):.0%}").replace(
         "%", " %"
@@ -288,13 +283,13 @@ def test_runs_that_were_idle_or_not_seen_are_named_and_count_nowhere(
 def test_what_gives_no_report_says_why(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    jobsight: Jobsight,
     content: str,
     more: list[str],
     said: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("log").write_text(content)
-    assert said in output_of(main, capsys, "report", "log", *more, status=1)
+    assert said in jobsight("report", "log", *more, status=1).err
     assert [file.name for file in tmp_path.iterdir()] == ["log"]
     assert Path("log").read_text() == content

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 from sqlalchemy import Engine, text
 from tests import make
+from tests.make import Jobsight
 
 from jobsight_server.auth.node_names import NodeNames, NodeNamesError
 from jobsight_server.auth.tokens import create_token, list_tokens
-from jobsight_server.cli import main
 from jobsight_server.ground.errors import UserError
 from jobsight_server.queries.rejected import rejected_data
 from jobsight_server.storage.clusters import stored_clusters
@@ -170,34 +171,30 @@ def test_what_are_no_node_names(text: str, message: str) -> None:
 
 
 @pytest.mark.storage
-def test_the_command_binds_tokens(database_url: str, engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(["token", *arguments, "--database", database_url])
-        return status, *capsys.readouterr()
-
-    create = ("create", "--role", "agent")
+def test_the_command_binds_tokens(jobsight: Jobsight, engine: Engine) -> None:
+    tokens = partial(jobsight, "token", on=engine)
+    create = partial(tokens, "create", "--role", "agent")
     for options, message in (
         ((), "an agent's token is for one cluster: give --cluster NAME"),
         (("--nodes", "n1"), "give --cluster NAME"),
         (("--any-cluster", "--cluster", "alpha"), "give one or the other"),
         (("--cluster", "alpha", "--nodes", "n[2-1]"), "--nodes 'n[2-1]': [2-1] runs backwards"),
     ):
-        status, out, said = run(*create, *options)
-        assert (status, out) == (1, "")
-        assert message in said
-    status, _, said = run("create", "--role", "scheduler", "--cluster", "alpha")
-    assert (status, "of role scheduler cannot send samples" in said) == (1, True)
+        out, said = create(*options, status=1)
+        assert (out, message in said) == ("", True), said
+    refused = tokens("create", "--role", "scheduler", "--cluster", "alpha", status=1).err
+    assert "of role scheduler cannot send samples" in refused
     token(engine)
-    assert run(*create, "--cluster", "alpha", "--nodes", "n[001-128]", "--name", "rack")[0] == 0
-    assert run(*create, "--any-cluster")[0] == 0
-    lines = run("list")[1].splitlines()[1:]
+    create("--cluster", "alpha", "--nodes", "n[001-128]", "--name", "rack")
+    create("--any-cluster")
+    lines = tokens("list").out.splitlines()[1:]
     assert ["any cluster" in line for line in lines] == [True, False, True]
     assert "alpha n[001-128]" in lines[1]
     with engine.connect() as connection:
         assert [(row["cluster"], row["nodes"]) for row in list_tokens(connection)][1] == ("alpha", "n[001-128]")
     make.execute(engine, ENDED, {"cluster": "alpha", "job_id": "1"})
-    assert run(*create, "--cluster", "alpha")[2].count("not declared") == 0
-    assert "cluster 'alhpa' is not declared yet (known: alpha)" in run(*create, "--cluster", "alhpa")[2]
+    assert "not declared" not in create("--cluster", "alpha").err
+    assert "cluster 'alhpa' is not declared yet (known: alpha)" in create("--cluster", "alhpa").err
 
 
 def test_only_agents_are_bound(sqlite_engine: Engine) -> None:

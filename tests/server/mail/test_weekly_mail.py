@@ -12,10 +12,9 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import Engine, insert
 from tests import make
-from tests.make import output_of
+from tests.make import Jobsight
 from tests.server.savings.runs import GIB, NOON, ended, learn, write
 
-from jobsight_server.cli import main
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.ground.amounts import memory_text
 from jobsight_server.mail.send import DeliveryError, send_mail
@@ -69,27 +68,23 @@ def test_once_a_week_to_those_who_waste_with_the_line_to_paste(wasteful: Engine)
     assert used < mib < 2 * used
 
 
-def test_a_dry_run_prints_and_sends_nothing(
-    wasteful: Engine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_prints_and_sends_nothing(wasteful: Engine, tmp_path: Path, jobsight: Jobsight) -> None:
     file = tmp_path / "jobsight.toml"
     relay = '[mail]\nrelay = "127.0.0.1:1"\n'
     file.write_text(f"{relay}[weekly_mail]\ndomain = 'example.org'\n")
-    url = wasteful.url.render_as_string(hide_password=False)
     for _ in range(2):
-        printed = output_of(main, capsys, "mail", "--dry-run", "--config", file, "--database", url)
+        printed = jobsight("mail", "--dry-run", "--config", file, on=wasteful).out
         assert "To: ann@example.org" in printed
         assert printed.endswith("1 mails are due\n")
     (of_ann,) = re.findall(r"(To: ann.*?administrators\.)", printed, re.DOTALL)
     for user, says in (("ann", of_ann.replace("example.org", "DOMAIN")), ("eve", "eve: no mail, because no smaller")):
-        assert main(["mail", "--preview", user, "--database", url]) == 0, "without a setting"
-        assert says in capsys.readouterr().out
+        assert says in jobsight("mail", "--preview", user, on=wasteful).out
     assert "waited" not in of_ann
 
 
 @pytest.mark.parametrize(("followed", "beyond_s", "lines"), [(True, 0.0, 5), (False, 0.0, 0), (True, 30 * DAY_S, 0)])
 def test_a_user_reads_of_five_jobs_that_run_out_and_only_of_running_ones(
-    wasteful: Engine, capsys: pytest.CaptureFixture[str], followed: bool, beyond_s: float, lines: int
+    wasteful: Engine, jobsight: Jobsight, followed: bool, beyond_s: float, lines: int
 ) -> None:
     """The last runs of an old import have no end either; nor has a run whose end was not logged."""
     now = time.time()
@@ -100,7 +95,7 @@ def test_a_user_reads_of_five_jobs_that_run_out_and_only_of_running_ones(
             connection.execute(insert(schema.jobs).values(row))
         if followed:
             make.follow(connection)
-    printed = output_of(main, capsys, "mail", "--preview", "ann", "--database", str(wasteful.url))
+    printed = jobsight("mail", "--preview", "ann", on=wasteful).out
     assert printed.count("runs out of time") == lines
     assert ("And 3 more." in printed) == (lines > 0)
 

@@ -14,10 +14,9 @@ from flask.testing import FlaskClient
 from rich.console import Console
 from sqlalchemy import Engine
 from tests import make
-from tests.make import output_of
+from tests.make import Jobsight
 
 from jobsight_server.advice.words import KEPT
-from jobsight_server.cli import main
 from jobsight_server.commands.savings import show
 from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.savings.savings import LeftOut, Raise, SavingsRow
@@ -121,11 +120,9 @@ def test_the_pages_say_who_and_how_much(client: FlaskClient, ask: Ask) -> None:
     assert "#SBATCH --mem=" in eve
 
 
-def test_the_command_says_the_same(
-    client: FlaskClient, ask: Ask, database_url: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_says_the_same(client: FlaskClient, ask: Ask, database_url: str, jobsight: Jobsight) -> None:
     def command(*arguments: str) -> str:
-        return output_of(main, capsys, "savings", "--database", database_url, *arguments)
+        return jobsight("savings", *arguments, on=database_url).out
 
     assert json.loads(command("--json", "--limit", "25")) == ask()
     lines = list(csv.DictReader(io.StringIO(command("--csv", "--by", "application"))))
@@ -143,12 +140,11 @@ def test_the_command_says_the_same(
     users = [line.split()[0] for line in table.splitlines() if line.strip().startswith(("alpha/", "beta/"))]
     assert users[0] == "alpha/ann"
     assert all(len(line) <= 80 for line in table.splitlines())
-    assert main(["savings", "--database", database_url, "--csv", "--since", "1999-01-01", "--until", "1999-01-02"]) == 0
-    empty = capsys.readouterr()
+    empty = jobsight("savings", "--csv", "--since", "1999-01-01", "--until", "1999-01-02", on=database_url)
     assert len(empty.out.splitlines()) == 1
     assert "jobsight savings: No job was counted on these days" in empty.err
-    assert main(["savings", "--database", database_url, "--user", "zoe"]) == 1
-    assert "--user 'zoe': no job of this user is known" in capsys.readouterr().err
+    said = jobsight("savings", "--user", "zoe", on=database_url, status=1).err
+    assert "--user 'zoe': no job of this user is known" in said
 
 
 @pytest.mark.parametrize(
@@ -194,21 +190,21 @@ def test_each_row_has_its_name_in_eighty_columns(capsys: pytest.CaptureFixture[s
 
 
 def test_small_amounts_have_three_digits_and_no_column_is_empty(
-    client: FlaskClient, engine: Engine, database_url: str, capsys: pytest.CaptureFixture[str]
+    client: FlaskClient, engine: Engine, database_url: str, jobsight: Jobsight
 ) -> None:
     at = {"start": NOON + 11 * DAY_S, "end": NOON + 11 * DAY_S + 60}
     write(engine, [ended(2000, user="kim", requested_memory_bytes=GIB, used_memory_bytes=GIB // 2, **at)])
     learn(engine)
-    out = output_of(main, capsys, "savings", "--database", database_url, "--by", "application", "--user", "kim")
+    out = jobsight("savings", "--by", "application", "--user", "kim", on=database_url).out
     assert "0.0167" in out.split("Run time")[0], "a GiB for a minute"
     assert "e-" not in out
     assert "ask for" in out
-    out = output_of(main, capsys, "savings", "--database", database_url, "--by", "application")
+    out = jobsight("savings", "--by", "application", on=database_url).out
     assert "ask for" not in out.replace("For advice on what to ask for, use", "")
 
 
 def test_an_application_that_needs_more_is_shown_beside_the_one_that_saves(
-    client: FlaskClient, engine: Engine, ask: Ask, database_url: str, capsys: pytest.CaptureFixture[str]
+    client: FlaskClient, engine: Engine, ask: Ask, database_url: str, jobsight: Jobsight
 ) -> None:
     """Of ann's applications ``fluid`` could save most; ``mesh`` is killed at each of its requests."""
     killed = {"failure": "memory", "requested_memory_bytes": GIB, "used_memory_bytes": GIB, "exit_status": 137}
@@ -226,4 +222,4 @@ def test_an_application_that_needs_more_is_shown_beside_the_one_that_saves(
     page = " ".join(client.get("/waste?user=ann&cluster=alpha").text.split())
     assert "1 of these need more memory than they request, 0 more time." in page
     assert "6 of 6 jobs needed more memory" in page
-    assert "alpha/ann mesh: " in output_of(main, capsys, "savings", "--database", database_url)
+    assert "alpha/ann mesh: " in jobsight("savings", on=database_url).out

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests import make
-from tests.make import output_of
+from tests.make import Jobsight
 
-from jobsight_server.cli import main
 from jobsight_server.commands.simulate import command
 
 
@@ -20,15 +19,13 @@ def trace(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("placement", ["none", "naive", "aware", "reactive"])
-def test_placements_on_clusters(
-    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], placement: str
-) -> None:
+def test_placements_on_clusters(trace: Path, tmp_path: Path, jobsight: Jobsight, placement: str) -> None:
     out = tmp_path / "schedule.csv"
     options = ["--clusters", "4x32", "--uplink", "20M", "--placement", placement, "--load", "0.8"]
-    found = make.json_of(main, capsys, "simulate", trace, *options, "--schedule-out", out)
+    found = jobsight("simulate", trace, *options, "--schedule-out", out, "--json").json
     assert found["processors"] == 128
     assert (found["dropped"], found["jobs"]) == (0, 1500)  # those of more than 32 are spread in any case
-    wide = make.json_of(main, capsys, "simulate", trace, *options[:5], "none", *options[6:])["spread"]
+    wide = jobsight("simulate", trace, *options[:5], "none", *options[6:], "--json").json["spread"]
     assert 0.0 < wide == found["spread"] if placement == "none" else wide < found["spread"]
     with out.open() as stream:
         rows = list(csv.DictReader(stream))
@@ -47,15 +44,13 @@ def test_placements_on_clusters(
         (["--clusters", "1x1"], "none of its"),
     ],
 )
-def test_bad_input_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
-) -> None:
+def test_bad_input_is_named(tmp_path: Path, jobsight: Jobsight, options: list[str], message: str) -> None:
     file = tmp_path / "t.swf"
     file.write_text("\n".join(f"{i} {i * 9} -1 50 4 -1 -1 4 60 -1 1 1 -1 -1 -1 -1 -1 -1" for i in range(1, 9)))
-    assert message in output_of(main, capsys, "simulate", file, "--clusters", "2x4", *options, status=1)
+    assert message in jobsight("simulate", file, "--clusters", "2x4", *options, status=1).err
 
 
-def test_options_that_do_not_go_together_are_refused(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_that_do_not_go_together_are_refused(trace: Path, jobsight: Jobsight) -> None:
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     known = set(vars(parser.parse_args(["t.swf"])))
@@ -70,4 +65,4 @@ def test_options_that_do_not_go_together_are_refused(trace: Path, capsys: pytest
         (["--memory", "--clusters", "2x4"], "--clusters does not go with --memory"),
         (["--memory", "--policy", "easy++"], "--policy does not go with --memory, but with one machine"),
     ):
-        assert message in output_of(main, capsys, "simulate", trace, *options, status=1)
+        assert message in jobsight("simulate", trace, *options, status=1).err

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from sqlalchemy import insert, select
 from tests import make
-from tests.make import output_of
+from tests.make import Jobsight
 
 from jobsight_scheduler.coallocation.compared import variation
-from jobsight_server.cli import main
 from jobsight_server.replay.clusters import site_jobs
 from jobsight_server.storage import schema
 from jobsight_server.storage.clusters import Part
@@ -47,10 +46,9 @@ def site(folder: Path, *, jobs: int = 2000, spread: float = 2.0, measured: float
     return str(folder / "site.db")
 
 
-def test_a_site_whose_applications_differ_should_know_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = make.json_of(
-        main, capsys, "simulate", site(tmp_path), "--uplink", "100M", "--clusters", "4x32", "--load", "0.8"
-    )
+def test_a_site_whose_applications_differ_should_know_them(tmp_path: Path, jobsight: Jobsight) -> None:
+    options = ("--uplink", "100M", "--clusters", "4x32", "--load", "0.8")
+    found = jobsight("simulate", site(tmp_path), *options, "--json").json
     assert (found["jobs"], found["dropped"]) == (2000, 0)
     assert found["measured"] == pytest.approx(1800, abs=60)
     varies = found["variation"]
@@ -67,13 +65,13 @@ def test_a_site_whose_applications_differ_should_know_them(tmp_path: Path, capsy
     assert rows["application means"]["mean_turnaround_s"] < rows["naive"]["mean_turnaround_s"]
 
 
-def test_the_sites_own_clusters_and_words_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_sites_own_clusters_and_words_for_people(tmp_path: Path, jobsight: Jobsight) -> None:
     database = site(tmp_path, jobs=300, spread=0.0)
-    found = make.json_of(main, capsys, "simulate", f"sqlite:///{database}", "--clusters", "own")
+    found = jobsight("simulate", f"sqlite:///{database}", "--clusters", "own", "--json").json
     assert found["clusters"] == [32, 32]
     assert found["variation"]["over_applications"] < 1.2
     assert found["verdict"].startswith(("Spreading jobs gains nothing", "Bandwidth need not be known"))
-    shown = output_of(main, capsys, "simulate", database, "--clusters", "own", "--uplink", "1G,100M", "--half", "5M")
+    shown = jobsight("simulate", database, "--clusters", "own", "--uplink", "1G,100M", "--half", "5M").out
     assert "clusters of 32, 32 processors with uplinks of 1000, 100 Mb/s" in " ".join(shown.split())
     assert "jobs of 5 Mb/s per processor communicate for half of their time" in " ".join(shown.split())
     assert max(map(len, shown.splitlines())) <= 80
@@ -86,7 +84,7 @@ def test_the_sites_own_clusters_and_words_for_people(tmp_path: Path, capsys: pyt
         held = [{"run_id": run, "node": "n1", "processors": processors} for run, processors in runs]
         connection.execute(insert(schema.job_nodes), held)
     engine.dispose()
-    found = make.json_of(main, capsys, "simulate", f"sqlite:///{database}", "--clusters", "own")
+    found = jobsight("simulate", f"sqlite:///{database}", "--clusters", "own", "--json").json
     assert found["clusters"] == [64, 32], "as on the page of waiting times"
 
 
@@ -103,7 +101,7 @@ def test_jobs_that_were_not_measured_are_known_as_such(tmp_path: Path) -> None:
     assert (one["median_bps"], one["over_applications"], one["over_jobs"]) == (5e6, None, None)
 
 
-def test_what_it_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_it_refuses(tmp_path: Path, jobsight: Jobsight) -> None:
     (tmp_path / "bare").mkdir()
     bare, database, trace = site(tmp_path / "bare", jobs=9, measured=0.0), site(tmp_path, jobs=9), tmp_path / "t.swf"
     trace.write_text("1 0 -1 50 4 -1 -1 4 60 -1 1 1 -1 -1 -1 -1 -1 -1\n")
@@ -112,4 +110,4 @@ def test_what_it_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         ([bare, "--clusters", "own"], "none of the 9 finished jobs has a measured bandwidth: are agents running?"),
         ([database, "--clusters", "64"], "one cluster: there is nothing to spread jobs over"),
     ):
-        assert message in output_of(main, capsys, "simulate", *options, status=1)
+        assert message in jobsight("simulate", *options, status=1).err

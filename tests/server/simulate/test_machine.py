@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from sqlalchemy import Engine, insert
-from tests import make
-from tests.make import output_of
+from tests.make import Jobsight
 
 from jobsight_scheduler.workload.swf import FIELDS
-from jobsight_server.cli import main
 from jobsight_server.replay.trace import site_trace
 from jobsight_server.storage import schema
 from jobsight_server.storage.clusters import Part
@@ -49,8 +46,8 @@ Command = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
-def simulate(capsys: pytest.CaptureFixture[str]) -> Command:
-    return partial(make.json_of, main, capsys, "simulate")
+def simulate(jobsight: Jobsight) -> Command:
+    return lambda *arguments: jobsight("simulate", *arguments, "--json").json
 
 
 def test_figures_of_a_schedule_worked_out_by_hand(trace: Path, simulate: Command, tmp_path: Path) -> None:
@@ -74,8 +71,8 @@ def test_figures_of_a_schedule_worked_out_by_hand(trace: Path, simulate: Command
     assert found["by_size"]["2-4"]["jobs"] == 2
 
 
-def test_terminal_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = output_of(main, capsys, "simulate", trace, "--plot", str(tmp_path / "new" / "plots"))
+def test_terminal_and_pictures(trace: Path, tmp_path: Path, jobsight: Jobsight) -> None:
+    shown = jobsight("simulate", trace, "--plot", str(tmp_path / "new" / "plots")).out
     assert "4 jobs; 2 dropped, 1 cut at their estimate, 1 out of order." in shown
     # By hand as above: 49 s of wait for four jobs, slowdowns 1, 70/30, 1 and 18/10 (12.25 and 1.53).
     assert "Mean wait 12 s, mean bounded slowdown 1.5." in shown
@@ -97,17 +94,21 @@ def test_terminal_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.Captu
     ],
 )
 def test_bad_input_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, arguments: tuple[str, ...], message: str
+    tmp_path: Path, jobsight: Jobsight, content: str, arguments: tuple[str, ...], message: str
 ) -> None:
     file = tmp_path / "bad\33.swf"
     file.write_text(content)
-    shown = output_of(main, capsys, "simulate", file, *arguments, status=1)
+    shown = jobsight("simulate", file, *arguments, status=1).err
     assert message in shown
     assert "\33" not in shown
 
 
 def test_the_finished_jobs_of_a_site(
-    engine: Engine, database_url: str, simulate: Command, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    engine: Engine,
+    database_url: str,
+    simulate: Command,
+    jobsight: Jobsight,
+    tmp_path: Path,
 ) -> None:
     """Worked out by hand: 1 and 2 ran side by side, so the machine has 6; 3 was submitted first and waited.
 
@@ -140,14 +141,12 @@ def test_the_finished_jobs_of_a_site(
         assert (figures["trace"], figures["processors"]) == ("finished jobs of c", 6)
         assert figures["mean_wait_s"] == pytest.approx((0 + 20 + 9.5) / 3)
         assert {user: of_user["jobs"] for user, of_user in figures["by_user"].items()} == {"u": 2, "<b> [red]": 1}
-    assert main(["export", "jobs", str(tmp_path / "c.swf"), "--cluster", "c", "--database", database_url]) == 0
-    capsys.readouterr()
+    jobsight("export", "jobs", str(tmp_path / "c.swf"), "--cluster", "c", on=database_url)
     written = simulate(tmp_path / "c.swf", "--policy", "easy")
     assert all(written[name] == figures[name] for name in ("by_user", "by_size", "makespan_s"))
     late = ("--since", "1970-01-01T00:03:21Z")
-    words = output_of(main, capsys, "simulate", database_url, "--policy", "easy", *late, status=1)
+    words = jobsight("simulate", database_url, "--policy", "easy", *late, status=1).err
     assert "no finished job was submitted in this time; give an earlier --since" in words
-    assert main(["simulate", str(tmp_path / "c.swf"), "--since", "2026-11-01"]) == 1
-    assert "c.swf is not a Jobsight database, so it has no clusters and no dates" in capsys.readouterr().err
-    assert main(["simulate", database_url, "--policy", "easy"]) == 0
-    assert re.search(r"^ <b> \[red\] +1 ", capsys.readouterr().out, re.MULTILINE)
+    said = jobsight("simulate", str(tmp_path / "c.swf"), "--since", "2026-11-01", status=1).err
+    assert "c.swf is not a Jobsight database, so it has no clusters and no dates" in said
+    assert re.search(r"^ <b> \[red\] +1 ", jobsight("simulate", database_url, "--policy", "easy").out, re.MULTILINE)

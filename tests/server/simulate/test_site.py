@@ -10,9 +10,8 @@ import pytest
 from msgspec.structs import astuple
 from sqlalchemy import Connection, Engine
 from tests import make
-from tests.make import output_of
+from tests.make import Jobsight
 
-from jobsight_server.cli import main
 from jobsight_server.replay.counted import BEFORE
 from jobsight_server.replay.trace import assumed_size
 
@@ -41,11 +40,11 @@ def site(connection: Connection) -> None:
 
 
 def test_waits_of_a_site_worked_out_by_hand(
-    engine: Engine, database_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    engine: Engine, database_url: str, tmp_path: Path, jobsight: Jobsight
 ) -> None:
     with engine.begin() as connection:
         site(connection)
-    found = make.json_of(main, capsys, "simulate", database_url, "--plot", tmp_path / "plots")
+    found = jobsight("simulate", database_url, "--plot", tmp_path / "plots", "--json").json
     assert (tmp_path / "plots" / "waiting.svg").read_text().count("both by Jobsight") == 2
     sizes = {of["name"]: (of["nodes"], of["processors"], of["memory_bytes"]) for of in found["machines"]}
     assert sizes == {"alpha fat": (1, 4, 8 * GIB), "alpha one+two": (1, 6, None)}
@@ -62,15 +61,15 @@ def test_waits_of_a_site_worked_out_by_hand(
     assert rules["memory by last two"]["mean_wait_s"][0] == pytest.approx(360.0 / 35)
     assert found["replay"]["overtaken"] == 0.0
     assert found["replay"]["room_while_waiting"] == 1.0  # of processors: memory was the limit
-    part = make.json_of(main, capsys, "simulate", database_url, "--since", "1970-02-01")
+    part = jobsight("simulate", database_url, "--since", "1970-02-01", "--json").json
     assert part["jobs"] == 5 * 15
     assert part["rules"]["recorded"]["mean_wait_s"] == [pytest.approx(720.0), None, None]
 
 
-def test_the_page_and_a_trace(engine: Engine, database_url: str, tmp_path: Path, capsys: Any) -> None:
+def test_the_page_and_a_trace(engine: Engine, database_url: str, tmp_path: Path, jobsight: Jobsight) -> None:
     with engine.begin() as connection:
         site(connection)
-    shown = output_of(main, capsys, "simulate", database_url)
+    shown = jobsight("simulate", database_url).out
     assert max(map(len, shown.splitlines())) <= 80
     words = " ".join(shown.split())
     assert "Queues with + share nodes and are replayed as one machine" in words
@@ -80,14 +79,14 @@ def test_the_page_and_a_trace(engine: Engine, database_url: str, tmp_path: Path,
     trust = "The replay as requested explains the record: mean wait 360.0 seconds in the replay, 720.0 seconds in the"
     assert words.index(verdict) < words.index(trust) < words.index("waiting, seconds")
     assert "memory by last two 10.3 0.0 to 47.0 0.0 -97 -100 to -87" in words  # 0.003 hours
-    output_of(main, capsys, "export", "jobs", tmp_path / "t.swf", "--database", database_url)
-    trace = make.json_of(main, capsys, "simulate", tmp_path / "t.swf", "--memory", "--classes", "9x4GiB")
+    jobsight("export", "jobs", tmp_path / "t.swf", on=database_url)
+    trace = jobsight("simulate", tmp_path / "t.swf", "--memory", "--classes", "9x4GiB", "--json").json
     assert trace["rules"]["recorded"]["mean_wait_s"] == pytest.approx([720.0, 720.0, 720.0])
     assert [list(of.values()) for of in trace["machines"]] == [["9x4GiB", 9, 9, 36 * GIB, 175, None]]
-    policy = output_of(main, capsys, "simulate", database_url, "--policy", "easy")
+    policy = jobsight("simulate", database_url, "--policy", "easy").out
     assert "easy on 10 processors" in policy
     assert "Its 2 groups of queues that share no nodes are simulated as one machine." in " ".join(policy.split())
-    few = make.json_of(main, capsys, "simulate", database_url, "--classes", "1x4096M")
+    few = jobsight("simulate", database_url, "--classes", "1x4096M", "--json").json
     assert few["assumed"]["have more processors than their nodes: left out"] == 105
     for options, message in (
         (["--plot", str(tmp_path / "t.swf")], "t.swf is a file; name a directory"),
@@ -96,30 +95,32 @@ def test_the_page_and_a_trace(engine: Engine, database_url: str, tmp_path: Path,
         (["--classes", "9x1M", "--processors", "9"], "--classes: it states the processors too; leave out --processors"),
         (["--processors", "0"], "--processors: 0 is not from 1 to 10,000,000"),
     ):
-        assert message in output_of(main, capsys, "simulate", database_url, *options, status=1)
+        assert message in jobsight("simulate", database_url, *options, status=1).err
 
 
-def test_a_replay_without_waits_shows_nothing(tmp_path: Path, capsys: Any) -> None:
+def test_a_replay_without_waits_shows_nothing(tmp_path: Path, jobsight: Jobsight) -> None:
     idle, log = f"sqlite:///{tmp_path / 'idle.db'}", Path(__file__).parents[3] / "examples" / "accounting" / "20261101"
-    assert main(["import", "torque", str(log), "--cluster", "a", "--database", idle]) == 0
-    words = " ".join(output_of(main, capsys, "simulate", idle).split())
+    jobsight("import", "torque", str(log), "--cluster", "a", on=idle)
+    words = " ".join(jobsight("simulate", idle).out.split())
     assert "Decide nothing by this page: all jobs wait alike in the record or the replay, which shows nothing" in words
     assert "Run times: no job waits in the replay" in words
 
 
-def test_what_came_later_changes_nothing_before(engine: Engine, database_url: str, capsys: Any) -> None:
+def test_what_came_later_changes_nothing_before(engine: Engine, database_url: str, jobsight: Jobsight) -> None:
     """The rules read stored forecasts: the use and the run time of a job act only on what follows its end."""
     with engine.begin() as connection:
         site(connection)
-    before = make.json_of(main, capsys, "simulate", database_url, "--until", "1970-02-01")
+    before = jobsight("simulate", database_url, "--until", "1970-02-01", "--json").json
     with engine.begin() as connection:
         connection.exec_driver_sql(f'UPDATE jobs SET "end" = "end" + 900 WHERE start > {1e6 + 22 * DAY_S}')
         connection.exec_driver_sql(f"UPDATE profiles SET value = 3 * value WHERE run_id > {22 * 5}")
-    after = make.json_of(main, capsys, "simulate", database_url, "--until", "1970-02-01")
+    after = jobsight("simulate", database_url, "--until", "1970-02-01", "--json").json
     assert after == before
 
 
-def test_a_short_record_begins_with_what_ran_and_waited_then(engine: Engine, database_url: str, capsys: Any) -> None:
+def test_a_short_record_begins_with_what_ran_and_waited_then(
+    engine: Engine, database_url: str, jobsight: Jobsight
+) -> None:
     """Two processors on unknown nodes; c was submitted an hour after the first end, and a ran for two hours more.
 
     The record of d is wrong: it has three processors in use for three minutes of six hours.
@@ -131,14 +132,14 @@ def test_a_short_record_begins_with_what_ran_and_waited_then(engine: Engine, dat
         for name, (submitted, start, end) in times.items():
             at = {"submitted": begin + submitted, "start": begin + start, "end": begin + end}
             make.job(connection, name, processors=2 if name == "c" else 1, requested_walltime_s=5 * hour, **at)
-    found = make.json_of(main, capsys, "simulate", database_url)
+    found = jobsight("simulate", database_url, "--json").json
     assert (found["jobs"], found["weeks"]) == (1, 1)
     size = {"processors": 2, "most": 3, "share_above": pytest.approx(0.05 / 6)}
     assert [list(of.values()) for of in found["machines"]] == [["alpha", None, 2, None, 4, size]]
     waits = {name: row["mean_wait_s"] for name, row in found["rules"].items()}
     assert waits["recorded"] == [5 * hour, None, None]
     assert waits["as requested"] == [2 * hour, None, None]
-    words = " ".join(output_of(main, capsys, "simulate", database_url).split())
+    words = " ".join(jobsight("simulate", database_url).out.split())
     assert "as requested 2.00 2.00" in words
     assert "alpha unknown 2 unknown 4" in words
     assert (
@@ -146,14 +147,13 @@ def test_a_short_record_begins_with_what_ran_and_waited_then(engine: Engine, dat
         in words
     )
     assert "Assumed are 2 processors: more were in use for 0.8 % of the time, 3 at most." in words
-    policy = make.json_of(main, capsys, "simulate", database_url, "--policy", "easy")
+    policy = jobsight("simulate", database_url, "--policy", "easy", "--json").json
     assert (policy["processors"], policy["jobs"], policy["mean_wait_s"]) == (2, 1, 2 * hour)
     assert (policy["machines"], policy["assumed"]) == (found["machines"], {BEFORE: 3})
     for options in ((), ("--policy", "easy")):
-        assert main(["simulate", database_url, "--processors", "2", *options]) == 0
         warning = "--processors states 2, but the record had 3 processors in use at once; state at least these"
-        assert warning in capsys.readouterr().err
-    stated = make.json_of(main, capsys, "simulate", database_url, "--processors", "3")
+        assert warning in jobsight("simulate", database_url, "--processors", "2", *options).err
+    stated = jobsight("simulate", database_url, "--processors", "3", "--json").json
     of_three, wait = stated["machines"][0], stated["rules"]["as requested"]["mean_wait_s"][0]
     assert (of_three["processors"], of_three["assumed_size"], wait) == (3, None, 0.0)  # c runs beside a
     assert "The record has fewer than 4 weeks. That is too few for intervals" in words

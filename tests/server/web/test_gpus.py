@@ -8,9 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 from tests import make
-from tests.make import output_of
-
-from jobsight_server.cli import main
+from tests.make import Jobsight
 
 from .test_one_answer import learn, run
 
@@ -96,15 +94,12 @@ def test_a_site_without_gpus_reads_nothing_of_them(served: Any) -> None:
         assert "GPU" not in client.get(page).text, page
 
 
-def test_commands_say_what_gpus_were_used(site: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    url = site.engine.url.render_as_string(hide_password=False)
-    assert main(["seff", "7", "--cluster", "gamma", "--database", url]) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+def test_commands_say_what_gpus_were_used(site: Any, jobsight: Jobsight) -> None:
+    lines = [line.split() for line in jobsight("seff", "7", "--cluster", "gamma", on=site.engine).out.splitlines()]
     (gpus,) = [line for line in lines if line[:1] == ["GPUs"]]
     assert gpus == ["GPUs", "2", "0.9", "45", "%", "-"], "of two asked for, at most 0.9 were busy"
     assert "30.7 GiB" in " ".join(next(line for line in lines if line[:2] == ["GPU", "memory"]))
-    assert main(["predict", "--cluster", "gamma", "--user", "kim", "--processors", "4", "--database", url]) == 0
-    shown = capsys.readouterr().out
+    shown = jobsight("predict", "--cluster", "gamma", "--user", "kim", "--processors", "4", on=site.engine).out
     assert "GPU memory" in shown
     assert "GPU memory: from 8 jobs of this user" in " ".join(shown.split())
-    assert "GPU" not in output_of(main, capsys, "predict", "--cluster", "gamma", "--user", "joe", "--database", url)
+    assert "GPU" not in jobsight("predict", "--cluster", "gamma", "--user", "joe", on=site.engine).out

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, func, insert, select, update
 from tests import make
-from tests.make import not_none, output_of
+from tests.make import Jobsight, not_none
 
 from jobsight_server.adjust.plan import Needs
 from jobsight_server.adjust.present import PresentJob
 from jobsight_server.advice.words import KEPT
-from jobsight_server.cli import main
 from jobsight_server.decision.evidence import BURSTS
 from jobsight_server.decision.rule import LEAST_BURSTS, LEAST_RUNS, Kept
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
@@ -62,7 +61,7 @@ def add_node(connection: Any, memory_bytes: int) -> None:
 
 @pytest.mark.parametrize(("asked_s", "killed"), [(1200.0, True), (36_000.0, False)])
 def test_a_limit_that_killed_is_no_saving_and_a_shorter_one_is_for_gaps(
-    served: Any, capsys: pytest.CaptureFixture[str], asked_s: float, killed: bool
+    served: Any, jobsight: Jobsight, asked_s: float, killed: bool
 ) -> None:
     with served.engine.begin() as connection:
         for number in range(24):
@@ -78,8 +77,7 @@ def test_a_limit_that_killed_is_no_saving_and_a_shorter_one_is_for_gaps(
     assert ((advice["more"] or {}).get("needed_more") == 24) is killed
     assert ("fits into shorter gaps" in page) is not killed
     assert (found["runtime"]["freed_hours"] > 0) is killed, "repeats; a shorter limit frees nothing"
-    url = served.engine.url.render_as_string(hide_password=False)
-    printed = output_of(main, capsys, "savings", "--user", "kim", "--cluster", "gamma", "--database", url)
+    printed = jobsight("savings", "--user", "kim", "--cluster", "gamma", on=served.engine).out
     assert (f"{time_text(advice['ask_for'])} + " in printed) is killed
     assert (f"instead of {time_text(asked_s)}; 24 of 24 needed more" in printed) is killed
 
@@ -414,9 +412,9 @@ def check_waiting(served: Any, job: dict[str, Any], memory_bytes: int | None) ->
         assert bound == pytest.approx(of.recommended or of.request or bound), resource
 
 
-def amounts(served: Any, asked: int | None, last: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+def amounts(served: Any, asked: int | None, last: str, jobsight: Jobsight) -> dict[str, Any]:
     """Memory and run time to reserve for one like the last job, by surface."""
-    client, url = served.client("scheduler"), served.engine.url.render_as_string(hide_password=False)
+    client = served.client("scheduler")
     job = {"cluster": "gamma", "user": "kim", "application": "solve", "queue": "batch", "account": "physics"}
     job |= {"group": "hpc", "processors": 2, "walltime_s": 36_000.0} | ({"memory_bytes": asked * MIB} if asked else {})
     found: dict[str, Any] = dict(by_surface(served, job))
@@ -438,9 +436,9 @@ def amounts(served: Any, asked: int | None, last: str, capsys: pytest.CaptureFix
     least, most = (size_text(similar[name]) for name in ("least", "most"))
     assert re.search(f"used (at most )?{most}", next_job["text"])
     flags = [f"--{name}={job[name]}" for name in ("cluster", "user", "application", "queue", "group", "account")]
-    flags += ["--processors=2", "--walltime=10h", *([f"--memory={asked}M"] if asked else []), f"--database={url}"]
+    flags += ["--processors=2", "--walltime=10h", *([f"--memory={asked}M"] if asked else [])]
     shown = least if least == most else f"{least} to {most}"
-    printed = output_of(main, capsys, "predict", *flags)
+    printed = jobsight("predict", *flags, on=served.engine).out
     assert re.search(rf"^ memory .*  {shown} *$", printed, re.MULTILINE), "as in the sentence"
     node = {"type": "compute", "capacities": {"slots": {"total": 9}, "memory_gib": {"total": 99}}, "static": True}
     admin = served.client("admin")
@@ -462,13 +460,11 @@ def amounts(served: Any, asked: int | None, last: str, capsys: pytest.CaptureFix
 
 @pytest.mark.systems
 @pytest.mark.parametrize("site", SITES)
-def test_every_surface_gives_the_same_amounts_by_the_rules(
-    served: Any, capsys: pytest.CaptureFixture[str], site: str
-) -> None:
+def test_every_surface_gives_the_same_amounts_by_the_rules(served: Any, jobsight: Jobsight, site: str) -> None:
     used, asked = SITES[site]["used"], SITES[site]["asked"]
     plant_site(served, **SITES[site])
     last = f"{len(used) - ('killed' not in SITES[site])}"
-    found = amounts(served, asked, last, capsys)
+    found = amounts(served, asked, last, jobsight)
     (memory, runtime), *others = found.values()
     assert {name: each for name, each in found.items() if each != pytest.approx((memory, runtime))} == {}
     assert len(others) >= 8
@@ -500,11 +496,11 @@ def test_every_surface_gives_the_same_amounts_by_the_rules(
 
 @pytest.mark.systems
 @pytest.mark.parametrize("seed", range(10))
-def test_the_rules_hold_on_generated_sites(served: Any, capsys: pytest.CaptureFixture[str], seed: int) -> None:
+def test_the_rules_hold_on_generated_sites(served: Any, jobsight: Jobsight, seed: int) -> None:
     site = generated(seed)
     used, asked, burst, killed = (site[name] for name in ("used", "asked", "burst", "killed"))
     plant_site(served, **site)
-    found = amounts(served, asked, f"{len(used) - (killed is None)}", capsys)
+    found = amounts(served, asked, f"{len(used) - (killed is None)}", jobsight)
     (memory, runtime), *_ = found.values()
     assert {name: each for name, each in found.items() if each != pytest.approx((memory, runtime))} == {}, site
     mib, latest = memory / MIB, used[-BURSTS * burst :]

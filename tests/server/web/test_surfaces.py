@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import pytest
 from sqlalchemy import insert
 from tests import make
-from tests.make import not_none, output_of
+from tests.make import Jobsight, not_none
 
-from jobsight_server.cli import main
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.learning.finished import profile_finished
 from jobsight_server.mail.weekly import preview
@@ -138,16 +137,15 @@ def pasted(lines: list[dict[str, str]]) -> Iterator[float]:
 
 @pytest.mark.parametrize("user", USERS)
 def test_predict_takes_what_is_not_given_from_the_last_job_and_pages_and_mail_say_the_same(
-    site: Any, capsys: pytest.CaptureFixture[str], user: str
+    site: Any, jobsight: Jobsight, user: str
 ) -> None:
     job, client = full(user), site.client("scheduler")
     memory, runtime = by_surface(site, job)["advice"]
-    url = site.engine.url.render_as_string(hide_password=False)
     options = {"memory_bytes": "memory", "walltime_s": "walltime"}
     for left_out in ("", *FIELDS):
         written = {name: f"{value:g}" if isinstance(value, float) else value for name, value in job.items()}
         given = [f"--{options.get(name, name)}={written[name]}" for name in job if name not in (left_out, "gpus")]
-        printed = output_of(main, capsys, "predict", *given, f"--database={url}", "--json", "--per", "job")
+        printed = jobsight("predict", *given, "--json", "--per", "job", on=site.engine).out
         of = {one["metric"]: one["bound"] for one in json.loads(printed)["predictions"]}
         assert (of["memory"], of["runtime"]) == (pytest.approx(memory), runtime), left_out
     last = f"{user}.{USERS[user].runs - 1}"

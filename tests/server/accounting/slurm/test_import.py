@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine
-from tests.make import output_of
+from tests.make import Jobsight
 from tests.server.accounting.conftest import counted, rejects, rows, through_power_cuts
 from tests.traces import trace
 
 from jobsight_server.accounting.log_reader import LogReader
 from jobsight_server.accounting.read_logs import ImportReport, follow_once, import_files
-from jobsight_server.cli import main
 from jobsight_server.settings.declared import AccountingSource
 
 from .test_text import FILETXT, row, text
@@ -137,15 +136,15 @@ def test_a_requeue_and_a_node_failure_of_the_samples(engine: Engine) -> None:
 
 
 def test_the_form_is_said(
-    sqlite_engine: Engine, newest: Any, write: Callable[[str, bytes], Path], capsys: pytest.CaptureFixture[str]
+    sqlite_engine: Engine, newest: Any, write: Callable[[str, bytes], Path], jobsight: Jobsight
 ) -> None:
     files = [write(form, written_as(form, newest, range(1, 4))) for form in ("json", "text", "filetxt")]
     where = ["--cluster", "lab", "--database", str(sqlite_engine.url)]
     forms = ("JSON of sacct", "text of sacct", "jobcomp/filetxt")
-    shown = output_of(main, capsys, "import", *map(str, files), *where)
+    shown = jobsight("import", *map(str, files), *where).out
     for file, form in zip(files, forms, strict=True):
         assert f"{file}: slurm, {form} (guessed)" in shown
-    assert f"{files[0]}: slurm, JSON of sacct\n" in output_of(main, capsys, "import", "slurm", str(files[0]), *where)
+    assert f"{files[0]}: slurm, JSON of sacct\n" in jobsight("import", "slurm", str(files[0]), *where).out
     queue = newest.document({"job_id": 1, "job_state": ["PENDING"], "submit_time": 5})
-    assert main(["import", "slurm", str(write("squeue", queue)), *where]) == 1
-    assert "a record of squeue: import the output of sacct" in capsys.readouterr().err
+    said = jobsight("import", "slurm", str(write("squeue", queue)), *where, status=1).err
+    assert "a record of squeue: import the output of sacct" in said

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.make import output_of
-
-from jobsight_server.cli import main
+from tests.make import Jobsight
 
 EXAMPLE = Path(__file__).parents[4] / "examples/matching.json"
 
@@ -25,16 +23,17 @@ def batch(**changes: Any) -> dict[str, Any]:
     }
 
 
-def run(content: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], *flags: str) -> tuple[int, str, str]:
+def matched(jobsight: Jobsight, content: Any, tmp_path: Path, *flags: str, status: int = 0) -> Any:
+    """Return the JSON of an answer, or the complaint."""
     file = tmp_path / "batch.json"
     file.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
-    status = main(["match", str(file), *flags])
-    captured = capsys.readouterr()
-    return status, captured.out, captured.err
+    printed = jobsight("match", file, "--json", *flags, status=status)
+    assert (printed.out == "") == bool(status)
+    return printed.err if status else printed.json
 
 
-def test_the_example_is_matched_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    answer = json.loads(output_of(main, capsys, "match", str(EXAMPLE), "--json"))
+def test_the_example_is_matched_and_explained(jobsight: Jobsight) -> None:
+    answer = jobsight("match", str(EXAMPLE), "--json").json
     assert answer["status"] == "optimal"
     assert {match["job"] for match in answer["matches"]} == {"render", "simulate", "import"}
     assert {entry["job"]: entry["tier"] for entry in answer["unmatched"]} == {
@@ -45,7 +44,7 @@ def test_the_example_is_matched_and_explained(capsys: pytest.CaptureFixture[str]
     assert {"rung", "objective", "bound", "gap", "cpu_s"} <= answer.keys()
     simulate = next(match for match in answer["matches"] if match["job"] == "simulate")
     assert simulate["resources"] == {"node": ["power-1"], "files": ["scratch"]}
-    assert "held by report-17 of maria" in " ".join(output_of(main, capsys, "match", str(EXAMPLE)).split())
+    assert "held by report-17 of maria" in " ".join(jobsight("match", str(EXAMPLE)).out.split())
 
 
 @pytest.mark.parametrize(
@@ -73,40 +72,30 @@ def test_the_example_is_matched_and_explained(capsys: pytest.CaptureFixture[str]
     ],
 )
 def test_a_wrong_batch_or_job_is_refused_with_value_and_place(
-    content: Any, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: Any, message: str, tmp_path: Path, jobsight: Jobsight
 ) -> None:
     is_job = isinstance(content, dict) and "resources" not in content
-    status, out, err = run(batch(**content) if is_job else content, tmp_path, capsys, "--json")
-    assert (status, out) == (1, "")
-    assert message in err
+    assert message in matched(jobsight, batch(**content) if is_job else content, tmp_path, status=1)
 
 
 @pytest.mark.parametrize("flags", [["--deadline", "0"], ["--deadline", "-1"], ["--objective", "x"]])
-def test_wrong_flags_are_refused(flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status, _, err = run(batch(), tmp_path, capsys, *flags)
-    assert status == 1
-    assert flags[1] in err
+def test_wrong_flags_are_refused(flags: list[str], tmp_path: Path, jobsight: Jobsight) -> None:
+    assert flags[1] in matched(jobsight, batch(), tmp_path, *flags, status=1)
 
 
-def test_huge_amounts_and_unknown_types_are_reasons_and_not_errors(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    _, out, _ = run(batch(amounts={"slots": 1e30}), tmp_path, capsys, "--json")
-    assert json.loads(out)["unmatched"][0]["tier"] == "never-fits"
-    _, out, _ = run(batch(type="tape"), tmp_path, capsys, "--json")
-    assert json.loads(out)["unmatched"][0]["tier"] == "type"
-    _, out, _ = run(batch(where="speed > 1 and memory > 4"), tmp_path, capsys, "--json")
-    answer = json.loads(out)
+def test_huge_amounts_and_unknown_types_are_reasons_and_not_errors(tmp_path: Path, jobsight: Jobsight) -> None:
+    assert matched(jobsight, batch(amounts={"slots": 1e30}), tmp_path)["unmatched"][0]["tier"] == "never-fits"
+    assert matched(jobsight, batch(type="tape"), tmp_path)["unmatched"][0]["tier"] == "type"
+    answer = matched(jobsight, batch(where="speed > 1 and memory > 4"), tmp_path)
     assert answer["unmatched"][0]["tier"] == "predicate"
     assert "no node has memory" in answer["unmatched"][0]["reason"]
 
 
-def test_an_own_objective_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_own_objective_decides(tmp_path: Path, jobsight: Jobsight) -> None:
     content = batch()
     content["resources"].append({**content["resources"][0], "name": "b", "attributes": {"speed": 2, "price": 1}})
     content["resources"][0]["attributes"]["price"] = 3
     content["objectives"] = ["throughput", {"name": "cheap", "sense": "min", "X": "price * job.priority"}]
-    _, out, _ = run(content, tmp_path, capsys, "--json")
-    answer = json.loads(out)
+    answer = matched(jobsight, content, tmp_path)
     assert answer["matches"] == [{"job": "j", "resources": {"d": ["b"]}}]
     assert answer["objectives"][1]["value"] == 1.0
