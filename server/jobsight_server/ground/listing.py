@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from heapq import nlargest, nsmallest
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -32,13 +32,8 @@ class ListPage(Record):
     next: str | None
 
 
-class Position(NamedTuple):
-    """The fields of ``ListPage``."""
-
-    page: int
-    pages: int
-    total: int
-    next: str | None
+Position = tuple[int, int, int, str | None]
+"""The fields of ``ListPage``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +65,7 @@ class Asked:
         in a steady order."""
         key = msgspec.json.encode([self.sort, self.descending, *(last or ())])
         cursor = None if last is None else urlsafe_b64encode(key).decode().rstrip("=")
-        return Position(self.page, max(1, -(-total // self.limit)), total, cursor)
+        return self.page, max(1, -(-total // self.limit)), total, cursor
 
     def page_of(
         self, rows: Iterable[Entry], value: Callable[[Entry], Any], tie: Callable[[Entry], tuple[Any, ...]]
@@ -106,7 +101,7 @@ class Listing:
     ``sorts``: its sort keys, the default first. Each begins with the largest, except ``lowest_first``. With the
     ``steady`` ones, the order of two rows never changes. ``rows``: its default number of rows on a page.
     ``is_searched``: ``search`` narrows it to names that contain a text. ``filters``: its other filters. ``span``: the
-    parameters of its time range.
+    parameters of its time range. ``parameters``: all those of its route.
     """
 
     sorts: tuple[str, ...]
@@ -118,13 +113,12 @@ class Listing:
     is_searched: bool = True
     filters: tuple[Parameter, ...] = ()
     span: tuple[Parameter, ...] = ()
+    parameters: tuple[Parameter, ...] = field(init=False)
 
-    @property
-    def parameters(self) -> tuple[Parameter, ...]:
-        """Return the parameters of its route."""
+    def __post_init__(self) -> None:
         order = "ascending or descending (default: the largest, latest or worst first, names from A)"
         limit = {"type": "integer", "minimum": 1, "maximum": self.rows_at_most}
-        return (
+        parameters = (
             *self.filters,
             *((Parameter("cluster", "only this cluster's", NAME),) if self.of_clusters else ()),
             *((Parameter("search", "only those whose name contains this, ignoring case", NAME),) * self.is_searched),
@@ -135,6 +129,7 @@ class Listing:
             Parameter("cursor", "`next` of the page before, instead of `page`", NAME),
             *self.span,
         )
+        object.__setattr__(self, "parameters", parameters)  # once: each request is compared with them
 
     def asked(
         self,

@@ -180,8 +180,8 @@ def user_list(connection: Connection, reader: AnswerReader, asked: Asked) -> Use
     position, rows = asked.page_of(everyone, lambda row: row._mapping[asked.sort], lambda row: (row.user, row.cluster))
     known = reader.learned(connection, [(row.cluster, row.user) for row in rows])
     users = [
-        User.of_row(row, metrics={name: known.get(SeriesKey(row.cluster, row.user, name)) for name in METRICS})
-        for row in rows
+        User(cluster, user, number, end, {name: known.get(SeriesKey(cluster, user, name)) for name in METRICS})
+        for cluster, user, number, end in rows
     ]
     return UserList(*position, users)
 

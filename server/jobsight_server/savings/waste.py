@@ -177,7 +177,7 @@ def waste(connection: Connection, asking: Asking, asked: Asked, span: Days) -> W
     before = {each: _total(read("cluster", each, before_days, _BEFORE).values(), len(_BEFORE)) for each in _MEASURED}
     wasted: dict[str, Any] = {each: _waste(each, totals[each], before[each]) for each in _MEASURED}
     return WasteList(
-        **position._asdict(),
+        *position,
         by=by,
         cluster=asked.cluster,
         user=user,

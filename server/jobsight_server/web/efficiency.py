@@ -28,9 +28,9 @@ def efficiency() -> JobEfficiency:
     user = _asking_user()
     here, job_id = context(), required_name("name")
     runs = run_efficiencies(reading(), here.answers, job_id, here.clock(), user, here.settings.accounting)
-    cluster = one_cluster(list(dict.fromkeys(run.cluster for run in runs)), "job")
+    cluster = one_cluster(list(dict.fromkeys(run.cluster for run in runs)), "job", job_id)
     runs = [run for run in runs if run.cluster == cluster]
-    if cluster is None or not runs:
+    if not runs:
         raise not_found("job", job_id, cluster)
     return JobEfficiency(cluster=cluster, runs=runs, text=efficiency_text(runs))
 

@@ -88,10 +88,9 @@ def _shown(found: JobList) -> dict[str, Any]:
 
 def job() -> Job:
     here, job_id, points = context(), required_name("name"), integer_argument("points", POINTS, POINTS)
-    cluster, found = one_cluster(job_clusters(reading(), job_id), "job"), None
-    if cluster is not None:
-        scheduler = scheduler_of(reading(), here.settings.accounting, cluster)
-        found = job_detail(reading(), here.answers, cluster, job_id, here.clock(), points, scheduler)
+    cluster = one_cluster(job_clusters(reading(), job_id), "job", job_id)
+    scheduler = scheduler_of(reading(), here.settings.accounting, cluster)
+    found = job_detail(reading(), here.answers, cluster, job_id, here.clock(), points, scheduler)
     if found is None:
         raise not_found("job", job_id, cluster)
     who = viewer()

@@ -32,10 +32,9 @@ def nodes() -> NodeList:
 
 def node() -> NodeDetail:
     name, now = required_name("name"), context().clock()
-    cluster, found = one_cluster(node_clusters(reading(), name), "node"), None
-    if cluster is not None:
-        span = range_argument(last_reading(reading(), cluster, name) or now, _SPAN)
-        found = node_detail(reading(), cluster, name, span.since, span.until, now, part(Machines))
+    cluster = one_cluster(node_clusters(reading(), name), "node", name)
+    span = range_argument(last_reading(reading(), cluster, name) or now, _SPAN)
+    found = node_detail(reading(), cluster, name, span.since, span.until, now, part(Machines))
     if found is None:
         raise not_found("node", name, cluster)
     return found

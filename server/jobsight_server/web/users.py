@@ -61,10 +61,9 @@ def user() -> UserProfile:
 
 def _user(described: Question | None) -> UserProfile:
     name, here = required_name("name"), context()
-    cluster, found = one_cluster(user_clusters(reading(), name), "user"), None
-    if cluster is not None:
-        scheduler = scheduler_of(reading(), here.settings.accounting, cluster)
-        found = user_profile(reading(), here.answers, cluster, name, described, scheduler)
+    cluster = one_cluster(user_clusters(reading(), name), "user", name)
+    scheduler = scheduler_of(reading(), here.settings.accounting, cluster)
+    found = user_profile(reading(), here.answers, cluster, name, described, scheduler)
     if found is None:
         raise not_found("user", name, cluster)
     return found
@@ -89,8 +88,8 @@ def user_jobs() -> UserHistory:
 
 def _known_cluster(name: str) -> str:
     clusters = user_clusters(reading(), name)
-    cluster = one_cluster(clusters, "user")
-    if cluster is None or cluster not in clusters:
+    cluster = one_cluster(clusters, "user", name)
+    if cluster not in clusters:
         raise not_found("user", name, cluster)
     return cluster
 

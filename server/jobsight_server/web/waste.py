@@ -12,7 +12,7 @@ from jobsight_server.savings.waste import RANGE, RESOURCES, WASTE, WasteList, co
 from jobsight_server.savings.waste import waste as read_waste
 from jobsight_server.web.kit.inputs import one_cluster
 from jobsight_server.web.kit.listing import asked_of
-from jobsight_server.web.kit.routes import Route, context, not_found, reading
+from jobsight_server.web.kit.routes import Route, context, reading
 from jobsight_server.web.kit.time_range import TimeRange, range_until
 
 
@@ -23,10 +23,7 @@ def _span() -> TimeRange:
 def waste() -> WasteList:
     asked, span = asked_of(WASTE), _span()
     if (user := asked.of["user"]) is not None:
-        cluster = one_cluster(user_clusters(reading(), user), "user")
-        if cluster is None:
-            raise not_found("user", user, None)
-        asked = replace(asked, cluster=cluster)
+        asked = replace(asked, cluster=one_cluster(user_clusters(reading(), user), "user", user))
     return read_waste(reading(), Asking(reading(), context().answers), asked, Days(span.first_day, span.last_day))
 
 

@@ -23,7 +23,7 @@ from jobsight_server.ground.facts import FACT_NAME, FACTS_AT_MOST
 from jobsight_server.ground.parameters import NAME, Parameter
 from jobsight_server.storage.clusters import listed
 from jobsight_server.storage.fields_once import check_fields_once
-from jobsight_server.web.kit.routes import context
+from jobsight_server.web.kit.routes import context, not_found
 
 _SHOWN = 60
 SMALL_BODY_BYTES = 16 * 1024  # one job; stored values stay until long after it has ended
@@ -202,19 +202,20 @@ def parsed_body(kind: type[Body], shape: str, limit: int = SMALL_BODY_BYTES) -> 
     return found
 
 
-def one_cluster(found: list[str], noun: str) -> str | None:
-    """Return the cluster to answer for: the one requested, else the only one of ``found``; None without one.
+def one_cluster(found: list[str], noun: str, name: str) -> str:
+    """Return the cluster to answer for: the one requested, else the only one of ``found``, which know the name.
 
     Raises:
         BadRequest: several know it and none was requested.
-        NotFound: the requested cluster does not exist.
+        NotFound: none knows it, or the requested cluster does not exist.
     """
-    asked = cluster_argument()
-    if asked is not None:
+    if (asked := cluster_argument()) is not None:
         return asked
     if len(found) > 1:
         raise BadRequest(f"several clusters know this {noun} ({', '.join(found)}); add ?cluster=NAME")
-    return found[0] if found else None
+    if not found:
+        raise not_found(noun, name, None)
+    return found[0]
 
 
 def _place(name: str) -> str:
