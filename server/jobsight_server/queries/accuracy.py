@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import sqrt
 from operator import attrgetter, itemgetter
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from msgspec import Meta
 from sqlalchemy import Connection
 
 from jobsight_predictor.evaluation.breaks import DROP, Break, find_break
@@ -17,7 +16,7 @@ from jobsight_server.ground.answers import Metric, Record, Share
 from jobsight_server.ground.listing import Asked, Listing, ListPage
 from jobsight_server.ground.parameters import OF_DAYS, Parameter, choice_of, range_parameters
 from jobsight_server.savings.advised import AdvisedRequests, advised_requests
-from jobsight_server.savings.kept_sums import PARTS, SCORES, as_date, week_of
+from jobsight_server.savings.kept_sums import PARTS, SCORES, Date, date_text, week_of
 from jobsight_server.savings.savings import Asking, Days
 from jobsight_server.storage.engine import fetch, fetch_by_keys
 
@@ -131,8 +130,6 @@ _LOOKED_AT = 100  # groups whose days are read, first those with last weeks furt
 _FELL_LEAST = DROP / 2
 _BREAK_DAYS = 56
 _SURE = 3.0  # standard errors by which a share must be below its target to be called short
-
-Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 
 
 class Score(Record):
@@ -255,10 +252,10 @@ def accuracy_list(
         by=by,
         cluster=asked.cluster,
         metric=only,
-        first_day=_date(first) if any_counted else None,
-        last_day=_date(last + 6) if any_counted else None,
+        first_day=date_text(first) if any_counted else None,
+        last_day=date_text(last + 6) if any_counted else None,
         promised=promised,
-        week_starts=[_date(week) for week in range(first, last + 1, 7)],
+        week_starts=[date_text(week) for week in range(first, last + 1, 7)],
         metrics=[
             MetricAccuracy(**_figures(scores, promised), metric=metric, promised=promised)
             for metric, scores in site.items()
@@ -312,19 +309,13 @@ def _row(group: GroupScores, fall: Break | None, weeks: Sequence[tuple[int, Scor
         cluster=group.cluster,
         name=group.name,
         metric=group.metric,
-        first_bad_day=fall and _date(fall.day),
-        accuracy_before=fall and fall.before,
-        accuracy_since=fall and fall.since,
+        first_bad_day=broken and date_text(broken.day),
+        accuracy_before=broken and broken.before,
+        accuracy_since=broken and broken.since,
         weeks=[
-            WeekScore(
-                _date(week),
-                _accuracy(of),
-                _share(of.held, of.bounds),
-                of.jobs,
-                fall is not None and fall.day < week + 7,
-            )
-            for week, of in weeks
-            if of.jobs
+            WeekScore(date_text(week), _accuracy(scores), _share(scores.held, scores.bounds), scores.jobs)
+            for week, scores in weeks
+            if scores.jobs
         ],
     )
 
@@ -352,7 +343,3 @@ def _accuracy(of: Scores | GroupScores) -> float | None:
 
 def _share(part: float, of: int) -> float | None:
     return min(1.0, part / of) if of else None
-
-
-def _date(day: int) -> str:
-    return as_date(day).isoformat()

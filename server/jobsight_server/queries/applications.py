@@ -20,7 +20,7 @@ from jobsight_server.ground.answers import Record
 from jobsight_server.ground.listing import Asked, Listing, ListPage
 from jobsight_server.ground.parameters import ITS_NAME, NAME, OF_DAYS, Parameter, range_parameters
 from jobsight_server.queries.users import Borrowed, borrowed
-from jobsight_server.savings.kept_sums import as_date, group_name
+from jobsight_server.savings.kept_sums import date_text, group_name
 from jobsight_server.savings.savings import (
     Asking,
     Days,
@@ -164,7 +164,7 @@ def applications(
                 borrowed=[] if last is None else borrowed(last[1], ASKED_FOR),
             )
         )
-    first, newest = (as_date(day).isoformat() for day in days)
+    first, newest = map(date_text, days)
     gpus = [saved_amounts(of[2:], "runtime") for of in saved[_GPUS].values()]  # counted in the same unit
     held, busy = (sum(of[name] for of in gpus) for name in ("requested_hours", "used_hours"))
     number = sum(row.jobs for row in counted)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from heapq import nsmallest
 from itertools import chain
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-from msgspec import Meta
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Table, func, select
 
@@ -17,7 +16,7 @@ from jobsight_server.ground.amounts import DAY_S, day_of
 from jobsight_server.ground.answers import Record
 from jobsight_server.savings.changes import Adjustment, TrialReport, changed_runs, last_adjustments, trial_report
 from jobsight_server.savings.confidence import Freed, over_users_each
-from jobsight_server.savings.kept_sums import as_date, week_of
+from jobsight_server.savings.kept_sums import Date, date_text, week_of
 from jobsight_server.savings.savings import stored_days
 from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.schema import adjustments, nodes, trial_jobs
@@ -42,7 +41,6 @@ _COLUMNS = ("jobs", "held", "reserved", "possible", "ran_out", *_OF_CHANGES)
 _AMOUNTS = ("held", "reserved", "possible", "freed")
 """Read in byte-seconds."""
 
-Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 Began = Literal["adjust", "trial"]
 _Amounts = NDArray[np.float64]
 
@@ -142,7 +140,7 @@ def savings_by_week(connection: Connection, cluster: str | None, node_hour: floa
         before=of_before if before.size else None,
         since=of_since if since.size else None,
         weeks=[
-            Week(as_date(monday).isoformat(), bool(side), of)
+            Week(date_text(monday), bool(side), of)
             for monday, side, of in zip(mondays, is_since, of_weeks, strict=True)
         ],
         adoption=_adoption(users, sums, before, since),

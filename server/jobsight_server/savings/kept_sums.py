@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from math import isclose
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+from msgspec import Meta
 from sqlalchemy import Connection, and_, delete, select, text
 
 from jobsight_predictor.metrics import METRICS
@@ -119,6 +120,7 @@ Sums = dict[tuple[str, int, GroupName], list[float]]
 """Sums by metric, day and group."""
 
 _EPOCH = date(1970, 1, 1)
+Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 
 
 def month_of(day: int) -> int:
@@ -138,6 +140,11 @@ def week_of(day: int) -> int:
 def as_date(day: int) -> date:
     """Return the calendar date of the day."""
     return _EPOCH + timedelta(days=day)
+
+
+def date_text(day: int) -> str:
+    """Return the calendar date of the day, such as 2023-11-13."""
+    return as_date(day).isoformat()
 
 
 @dataclass(frozen=True, slots=True)

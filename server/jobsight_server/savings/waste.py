@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
-from msgspec import Meta
 from sqlalchemy import Connection
 
 from jobsight_server.ground.answers import Record
 from jobsight_server.ground.listing import Asked, Listing, ListPage
 from jobsight_server.ground.parameters import NAME, OF_DAYS, Parameter, choice_of, range_parameters
-from jobsight_server.savings.kept_sums import GroupName, as_date, known_ids
+from jobsight_server.savings.kept_sums import Date, GroupName, date_text, known_ids
 from jobsight_server.savings.savings import (
     BY,
     LISTED,
@@ -56,8 +55,6 @@ WASTE = Listing(
     ),
     span=range_parameters(RANGE, OF_DAYS),
 )
-
-Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 
 
 class Waste(Saved):
@@ -138,7 +135,7 @@ def comparable(connection: Connection) -> dict[str, str]:
     """
     stored = stored_days(connection)
     half = 0 if stored is None else (stored.last - stored.first + 1) // 2
-    return {"since": _date(stored.last - half + 1), "until": _date(stored.last)} if stored and half else {}
+    return {"since": date_text(stored.last - half + 1), "until": date_text(stored.last)} if stored and half else {}
 
 
 def waste(connection: Connection, asking: Asking, asked: Asked, span: Days) -> WasteList:
@@ -181,10 +178,10 @@ def waste(connection: Connection, asking: Asking, asked: Asked, span: Days) -> W
         by=by,
         cluster=asked.cluster,
         user=user,
-        first_day=days and _date(days.first),
-        last_day=days and _date(days.last),
-        before_first_day=before_days and _date(before_days.first),
-        before_last_day=before_days and _date(before_days.last),
+        first_day=days and date_text(days.first),
+        last_day=days and date_text(days.last),
+        before_first_day=before_days and date_text(before_days.first),
+        before_last_day=before_days and date_text(before_days.last),
         **wasted,
         left_out={
             each: LeftOut(**{name: int(sums[COLUMNS.index(name)]) for name in LeftOut.__struct_fields__})
@@ -285,7 +282,3 @@ def _value(resource: str, figure: str, now: Mapping[str, _Sums], then: Mapping[s
         return share
     before = _unused_share(*earlier) if earlier else None
     return None if share is None or before is None else (before - share) * requested
-
-
-def _date(day: int) -> str:
-    return as_date(day).isoformat()
