@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import exp
-from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from jobsight_predictor.arrays import Floats
 from jobsight_predictor.question import Question
@@ -35,14 +35,35 @@ WAYS = (
 """Name, placement, source of bandwidths, and the constant in bit/s."""
 
 
-def variation(questions: Sequence[Question], bandwidth_bps: Floats, busy: Floats) -> dict[str, float | None]:
-    """Return the variation of ``bandwidth_bps``, which is NaN where unknown, as ``busy`` is; shape (jobs,).
+class Variation(Struct):
+    """The ``median_bps`` per processor, and its typical factor of variation (exp of the standard deviation of the
+    logarithm) ``over_applications`` of users and ``over_jobs`` of one; None: too few jobs.
 
-    ``median_bps`` per processor, and its typical factor of variation (exp of the standard deviation of the logarithm)
-    ``over_applications`` of users and ``over_jobs`` of one; None: too few jobs. ``busy_correlation`` is Spearman's
-    between bandwidth and the busy share of processors: below 0 if jobs that move more data spend more time
-    communicating.
+    ``busy_correlation`` is Spearman's between bandwidth and the busy share of processors: below 0 if jobs that move
+    more data spend more time communicating.
     """
+
+    median_bps: float
+    over_applications: float | None
+    over_jobs: float | None
+    busy_correlation: float | None
+
+
+class PlacementFigures(Struct):
+    """One placement, with ``saturated`` link time and the share of jobs ``spread``.
+
+    ``turnaround_percent`` is compared with ``none``: mean and 95 % interval over consecutive parts of the log.
+    """
+
+    placement: str
+    turnaround_percent: tuple[float, float | None, float | None]
+    saturated: float
+    spread: float
+    mean_turnaround_s: float
+
+
+def variation(questions: Sequence[Question], bandwidth_bps: Floats, busy: Floats) -> Variation:
+    """Return the variation of ``bandwidth_bps``, which is NaN where unknown, as ``busy`` is; shape (jobs,)."""
     from scipy.stats import spearmanr  # takes half a second to load
 
     known = np.flatnonzero(np.isfinite(bandwidth_bps) & (bandwidth_bps > 0.0))
@@ -54,23 +75,21 @@ def variation(questions: Sequence[Question], bandwidth_bps: Floats, busy: Floats
     within = float(((logs - means[of_job]) ** 2).sum() / freedom) ** 0.5 if freedom > 0 else None
     both = known[np.isfinite(busy[known])]
     is_measured = len(both) > 2 and np.ptp(bandwidth_bps[both]) > 0.0 and np.ptp(busy[both]) > 0.0
-    return {
-        "median_bps": float(np.median(bandwidth_bps[known])) if len(known) else 0.0,
-        "over_applications": exp(float(means.std(ddof=1))) if len(means) > 1 else None,
-        "over_jobs": None if within is None else exp(within),
-        "busy_correlation": float(spearmanr(bandwidth_bps[both], busy[both]).statistic) if is_measured else None,
-    }
+    return Variation(
+        median_bps=float(np.median(bandwidth_bps[known])) if len(known) else 0.0,
+        over_applications=exp(float(means.std(ddof=1))) if len(means) > 1 else None,
+        over_jobs=None if within is None else exp(within),
+        busy_correlation=float(spearmanr(bandwidth_bps[both], busy[both]).statistic) if is_measured else None,
+    )
 
 
-def compared(jobs: SyntheticWorkload, clusters: Clusters, done: Callable[[], None]) -> list[dict[str, Any]]:
-    """Return a row for each placement: ``turnaround_percent`` compared with ``none``, mean and 95 % interval over
-    consecutive parts of the log, ``saturated`` link time and the share of jobs ``spread``. ``done`` is called after
-    each.
+def compared(jobs: SyntheticWorkload, clusters: Clusters, done: Callable[[], None]) -> list[PlacementFigures]:
+    """Compare the placements; ``done`` is called after each.
 
     Keeps the constant with the least turnaround.
     """
     parts = np.array_split(np.arange(len(jobs.work.jobs)), min(PARTS, len(jobs.work.jobs)))
-    none, rows, constants = np.ones(len(parts)), list[dict[str, Any]](), list[dict[str, Any]]()
+    none, rows, constants = np.ones(len(parts)), list[PlacementFigures](), list[PlacementFigures]()
     for name, placement, bandwidth, rate in WAYS:
         source = bandwidth_source(bandwidth, jobs, constant_bps=rate)
         make = partial(Scheduler, placement=PLACEMENTS[placement], bandwidth=source)
@@ -80,8 +99,11 @@ def compared(jobs: SyntheticWorkload, clusters: Clusters, done: Callable[[], Non
         found = figures(simulation, table)
         took = np.array([(table.end_s - table.submit_s)[part].mean() for part in parts])
         none = took if name == "none" else none
-        row = {"placement": name, "turnaround_percent": interval(100.0 * (took / none - 1.0))}
-        row |= {figure: found[figure] for figure in ("saturated", "spread", "mean_turnaround_s")}
+        change, low, high = interval(100.0 * (took / none - 1.0))
+        assert change is not None  # no part is empty
+        row = PlacementFigures(
+            name, (change, low, high), found["saturated"], found["spread"], found["mean_turnaround_s"]
+        )
         (constants if bandwidth == "constant" else rows).append(row)
         done()
-    return [*rows[:2], min(constants, key=lambda row: row["mean_turnaround_s"]), *rows[2:]]
+    return [*rows[:2], min(constants, key=lambda row: row.mean_turnaround_s), *rows[2:]]

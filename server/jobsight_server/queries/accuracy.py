@@ -309,13 +309,19 @@ def _row(group: GroupScores, fall: Break | None, weeks: Sequence[tuple[int, Scor
         cluster=group.cluster,
         name=group.name,
         metric=group.metric,
-        first_bad_day=broken and date_text(broken.day),
-        accuracy_before=broken and broken.before,
-        accuracy_since=broken and broken.since,
+        first_bad_day=fall and date_text(fall.day),
+        accuracy_before=fall and fall.before,
+        accuracy_since=fall and fall.since,
         weeks=[
-            WeekScore(date_text(week), _accuracy(scores), _share(scores.held, scores.bounds), scores.jobs)
-            for week, scores in weeks
-            if scores.jobs
+            WeekScore(
+                date_text(week),
+                _accuracy(of),
+                _share(of.held, of.bounds),
+                of.jobs,
+                fall is not None and fall.day < week + 7,
+            )
+            for week, of in weeks
+            if of.jobs
         ],
     )
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,10 @@ from sqlalchemy import Connection, and_, select
 from jobsight_predictor.question import Question
 from jobsight_scheduler.coallocation.clusters import Clusters
 from jobsight_scheduler.coallocation.communication import CommunicatingJobs, SyntheticWorkload
+from jobsight_scheduler.coallocation.compared import PlacementFigures, Variation, compared, variation
 from jobsight_scheduler.workload.canonical import canonical, questions_of, scaled_to
 from jobsight_scheduler.workload.swf import Trace
+from jobsight_server.ground.answers import Record
 from jobsight_server.ground.errors import UserError
 from jobsight_server.replay.machines import site_machines
 from jobsight_server.replay.trace import SUBMITTED, ended, site_trace
@@ -43,9 +45,44 @@ class SiteJobs:
     clusters: dict[str, int]
 
 
-def placeable(site: SiteJobs, clusters: Clusters, half_bps: float, load: float | None) -> tuple[SyntheticWorkload, int]:
-    """Return the jobs that fit on all clusters together, and how many do not. A job without a measurement gets the
-    median of its user's jobs, else of the site's.
+class Spreading(Record):
+    """The gain of spreading ``jobs`` over clusters, with ``dropped`` ones too large; ``measured``: bandwidths.
+
+    ``uplink`` in bit/s; jobs of the bandwidth ``half`` per processor communicate for half of their time.
+    """
+
+    jobs: int
+    dropped: int
+    measured: int
+    variation: Variation
+    clusters: list[int]
+    uplink: list[float]
+    half: float
+    rows: list[PlacementFigures]
+    verdict: str
+
+
+def spreading(
+    site: SiteJobs, placed: SyntheticWorkload, clusters: Clusters, half_bps: float, done: Callable[[], None]
+) -> Spreading:
+    """Compare the placements of the ``placed`` jobs of the site; ``done`` is called after each of ``WAYS``."""
+    rows = compared(placed, clusters, done)
+    return Spreading(
+        jobs=len(placed.work.jobs),
+        dropped=placed.work.jobs.counts["dropped"],
+        measured=int(np.isfinite(site.bandwidth_bps).sum()),
+        variation=variation(site.questions, site.bandwidth_bps, site.busy),
+        clusters=list(clusters.processors),
+        uplink=list(clusters.uplink_bps),
+        half=half_bps,
+        rows=rows,
+        verdict=_verdict(rows),
+    )
+
+
+def placeable(site: SiteJobs, clusters: Clusters, half_bps: float, load: float | None) -> SyntheticWorkload:
+    """Return the jobs that fit on all clusters together. A job without a measurement gets the median of its user's
+    jobs, else of the site's.
 
     Raises:
         ValueError: no job fits, or an impossible load.
@@ -58,7 +95,7 @@ def placeable(site: SiteJobs, clusters: Clusters, half_bps: float, load: float |
     work = CommunicatingJobs(jobs, bandwidth, bandwidth / (bandwidth + half_bps))
     nothing_stated = np.full(len(jobs), np.inf)
     questions = [site.questions[row] for row in jobs.row.tolist()]
-    return SyntheticWorkload(work, nothing_stated, questions), jobs.counts["dropped"]
+    return SyntheticWorkload(work, nothing_stated, questions)
 
 
 def _filled(site: SiteJobs) -> Floats:
@@ -72,9 +109,9 @@ def _filled(site: SiteJobs) -> Floats:
     return bandwidth
 
 
-def verdict(rows: list[dict[str, Any]]) -> str:
+def _verdict(rows: list[PlacementFigures]) -> str:
     """Return the rows' conclusion, in one sentence."""
-    by_name = {row["placement"]: row["turnaround_percent"][0] for row in rows}
+    by_name = {row.placement: row.turnaround_percent[0] for row in rows}
     constant = next(name for name in by_name if name.startswith("constant"))
     best = min(by_name, key=lambda name: (by_name[name], name))
     if by_name[best] > -1.0:

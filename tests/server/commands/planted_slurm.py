@@ -54,7 +54,8 @@ def text_of_sacct(seed: int = 1) -> str:
     plants = [plant for plant in PLANTED for _ in range(plant.jobs)]
     ordinary = [
         Plant(f"user{number:02}", f"app{number:02}", 1, processors := random.choice((1, 4, 16)),
-              gib := random.randint(4, 32), 8, gib * 0.8, gib * 0.93, 1, 5, processors * 0.93, gpus=number == 7, gpu_busy=95.0)
+              gib := random.randint(4, 32), 8, gib * 0.8, gib * 0.93, 1, 5, processors * 0.93,
+              gpus=number == 7, gpu_busy=95.0)
         for number in range(OTHERS)
     ]  # fmt: skip
     plants += random.choices(ordinary, k=JOBS - len(plants))

@@ -10,7 +10,7 @@ from sqlalchemy import insert, select
 from tests import make
 from tests.make import Jobsight
 
-from jobsight_scheduler.coallocation.compared import variation
+from jobsight_scheduler.coallocation.compared import Variation, variation
 from jobsight_server.replay.clusters import site_jobs
 from jobsight_server.storage import schema
 from jobsight_server.storage.clusters import Part
@@ -96,9 +96,9 @@ def test_jobs_that_were_not_measured_are_known_as_such(tmp_path: Path) -> None:
     assert {question.user for question in found.questions} == {f"{user}" for user in range(1, 17)}
     assert (np.diff(found.trace["submit_s"]) >= 0.0).all()
     unknown = variation(found.questions, np.full(200, np.nan), found.busy)
-    assert unknown == {"median_bps": 0.0, "over_applications": None, "over_jobs": None, "busy_correlation": None}
+    assert unknown == Variation(0.0, None, None, None)
     one = variation(found.questions[:1], np.array([5e6]), np.array([0.5]))
-    assert (one["median_bps"], one["over_applications"], one["over_jobs"]) == (5e6, None, None)
+    assert (one.median_bps, one.over_applications, one.over_jobs) == (5e6, None, None)
 
 
 def test_what_it_refuses(tmp_path: Path, jobsight: Jobsight) -> None:
