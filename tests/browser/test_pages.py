@@ -10,14 +10,11 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from msgspec.structs import replace
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 from sqlalchemy import delete, insert, select, update
 from tests.make import not_none
 
-from jobsight_predictor.profile import MeanError
 from jobsight_predictor.reliability.sessions import SessionSettings
-from jobsight_server.forecasts.prediction import NOWHERE, no_answer
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
 from jobsight_server.storage.job_counts import count_all
@@ -39,6 +36,7 @@ PAGES = {
     "accuracy by cluster": "/accuracy?by=cluster",
     "network": "/network",
     "users": "/users",
+    "queue": "/queue",
     "user": f"/user?cluster=alpha&name={SCRIPT_PATH}",
     "jobs": "/jobs",
     "mine": f"/mine?user={SCRIPT_PATH}",
@@ -99,7 +97,7 @@ def show(page: Page, name: str) -> None:
     page.goto(PAGES[name])
     if name == "job":  # it does not change any more, so it does not poll
         expect(page.locator(".key").first).to_be_visible()
-    elif name in ("start", "network", "savings"):
+    elif name in ("start", "network", "savings", "queue"):
         expect(page.locator("#answer")).to_be_visible()
     elif name.startswith("accuracy") or name == "waste":
         expect(page.locator("#rows tbody tr").first).to_be_visible()
@@ -392,7 +390,6 @@ def test_values_are_written_alike_by_server_and_script(watched: Watched) -> None
     numbers += [1023.6, 18_720.5, 273_600, 1234567.5, 1e9, 8.54e6, 1_610_612_736, 1.7e9, -0.21, -75.0]
     values: dict[str, list[Any]] = {name: [*numbers, None] for name in FORMATS}
     values["minute_rate"] = [[1.0, 2.0, 3.0, 4.5, 5.0], [0.0] * 60, [], None]
-    values["accuracy"] = [{"mean_error": {"answered": 0.125}}, {"mean_error": None}, None]
     values["text"] = ["", "a", SCRIPT, None]
     by_script: list[tuple[str, list[str]]] = page.evaluate(
         """async (values) => {
@@ -401,11 +398,7 @@ def test_values_are_written_alike_by_server_and_script(watched: Watched) -> None
         }""",
         values,
     )
-    nothing = no_answer(("c", "u", "cpu"), 0.95, NOWHERE)
-    known = replace(nothing, mean_error=MeanError(jobs=3, answered=0.125, best=0.1, best_candidate="b"))
-    expected = {name: [FORMATS[name](value) for value in values[name]] for name in FORMATS if name != "accuracy"}
-    expected["accuracy"] = [FORMATS["accuracy"](prediction) for prediction in (known, nothing, None)]
-    assert dict(by_script) == expected
+    assert dict(by_script) == {name: [FORMATS[name](value) for value in values[name]] for name in FORMATS}
 
 
 @pytest.mark.parametrize("width", [1280, 1920])

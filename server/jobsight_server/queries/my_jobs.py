@@ -15,7 +15,9 @@ from jobsight_server.ground.job_names import application
 from jobsight_server.queries.efficiency import NextRequests
 from jobsight_server.queries.jobs import JOBS, KILLED, JobList, Run, job_list
 from jobsight_server.queries.users import user_clusters
+from jobsight_server.savings.kept_sums import GroupName
 from jobsight_server.savings.savings import Asking, Days
+from jobsight_server.savings.use import Use, months, uses
 from jobsight_server.savings.waste import DAYS_SHOWN, WASTE, WasteList, newest_day, waste
 from jobsight_server.settings.declared import AccountingSource
 from jobsight_server.storage.schema import job_nodes, jobs
@@ -36,14 +38,25 @@ class KilledJobs(Record):
     ask_lines: list[AskLine]
 
 
+class ClusterUse(Record):
+    """The use of a cluster in the newest thirty days with counted jobs, and in the thirty ``before``; null without a
+    counted job."""
+
+    cluster: str
+    month: Use | None
+    before: Use | None
+
+
 class MyJobs(Record):
     """A user's jobs. ``killed_jobs`` ended within seven days; ``killed`` are those of the applications with most of
-    them. ``waste``: of each cluster, with the application that left most memory unused."""
+    them. ``months``: the use of each cluster. ``waste``: of each cluster, with the application that left most memory
+    unused."""
 
     user: str
     clusters: list[str]
     killed_jobs: int
     killed: list[KilledJobs]
+    months: list[ClusterUse]
     waste: list[WasteList]
     running: JobList
     waiting: JobList
@@ -74,11 +87,21 @@ def my_jobs(
         clusters,
         ran_out.total,
         [_killed(connection, reader, runs, sources) for runs in most],
+        months=_months(connection, user, clusters),
         waste=[_waste(connection, asking, cluster, user, last_day) for cluster in clusters],
         running=job_list(connection, reader, now, JOBS.asked(cluster=cluster, user=user, state=RUNNING)),
         waiting=job_list(connection, reader, now, JOBS.asked(cluster=cluster, user=user, state=QUEUED)),
         jobs=listed,
     )
+
+
+def _months(connection: Connection, user: str, clusters: list[str]) -> list[ClusterUse]:
+    spans, names = months(connection), [GroupName(cluster, user, "", "", "") for cluster in clusters]
+    if spans is None:
+        return []
+    month, before = (uses(connection, days, "user", names=names) for days in spans)
+    found = [ClusterUse(cluster, month.get((cluster, user)), before.get((cluster, user))) for cluster in clusters]
+    return [each for each in found if each.month or each.before]
 
 
 def _killed(

@@ -1,4 +1,4 @@
-"""Users: the jobs and forecast accuracy of each, and one user with a history and the request of the next job."""
+"""One user, with a history and the request of the next job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from sqlalchemy import Connection, func, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question, level_fields
-from jobsight_server.accounting.runs import QUEUED
 from jobsight_server.advice.recommendation import (
     Recommendation,
     asked_as,
@@ -23,10 +22,8 @@ from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask, sente
 from jobsight_server.forecasts import AnswerReader, ForecastRequest, Prediction
 from jobsight_server.forecasts.history import MetricHistory, history
 from jobsight_server.forecasts.last_runs import last_runs
-from jobsight_server.forecasts.reader import SeriesKey
 from jobsight_server.ground.answers import Metric, Record
 from jobsight_server.ground.job_names import application
-from jobsight_server.ground.listing import Asked, Listing, ListPage
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, series
 
@@ -118,27 +115,6 @@ def _answer(
 
 HISTORY_LISTED = 300
 
-BY_NAME = ("user", "cluster")
-USERS = Listing((*BY_NAME, "jobs", "last_end"), lowest_first=BY_NAME, steady=BY_NAME)
-
-_EACH_METRIC = Meta(extra_json_schema={"propertyNames": {"enum": [*METRICS]}, "required": [*METRICS]})
-
-
-class User(Record):
-    """A user who ran a job; a prediction is null before anything was learned in that metric."""
-
-    cluster: str
-    user: str
-    jobs: int
-    last_end: float | None
-    metrics: Annotated[dict[str, Prediction | None], _EACH_METRIC]
-
-
-class UserList(ListPage):
-    """One page of users."""
-
-    users: list[User]
-
 
 class UserProfile(Record):
     """One user: runs by state, the recommended request of the next job, and the prediction per metric.
@@ -165,25 +141,6 @@ class UserHistory(Record):
     since: float | None
     until: float | None
     metrics: Annotated[dict[str, MetricHistory], Meta(extra_json_schema={"propertyNames": {"enum": [*METRICS]}})]
-
-
-def user_list(connection: Connection, reader: AnswerReader, asked: Asked) -> UserList:
-    """Return one page of users who ran a job, each with the prediction per metric."""
-    of = job_counts.c
-    last = func.max(of.last_end).label("last_end")
-    query = select(of.cluster, of.user, NUMBER.label("jobs"), last).where(of.state != QUEUED)
-    if asked.cluster is not None:
-        query = query.where(of.cluster == asked.cluster)
-    if asked.search:
-        query = query.where(of.user.icontains(asked.search, autoescape=True))
-    everyone = connection.execute(query.group_by(of.cluster, of.user))
-    position, rows = asked.page_of(everyone, lambda row: row._mapping[asked.sort], lambda row: (row.user, row.cluster))
-    known = reader.learned(connection, [(row.cluster, row.user) for row in rows])
-    users = [
-        User(cluster, user, number, end, {name: known.get(SeriesKey(cluster, user, name)) for name in METRICS})
-        for cluster, user, number, end in rows
-    ]
-    return UserList(*position, users)
 
 
 def user_clusters(connection: Connection, user: str) -> list[str]:

@@ -281,6 +281,19 @@ def sums_of_all(
     return fetch(connection, query + of_cluster, (metric, level, *([] if cluster is None else [cluster])))
 
 
+def sums_by(
+    connection: Connection, metric: str, of: tuple[str, str], days: Days, cluster: str | None, columns: Sequence[str]
+) -> list[Any]:
+    """Return name, first day and sums, over clusters, of each group of a level and each day or month: ``of`` both."""
+    query = (
+        f'SELECT g."{of[0]}" AS name, s.first_day, {sums_as(columns)} '
+        "FROM savings s JOIN savings_groups g ON g.id = s.group_id "
+        "WHERE s.metric = ? AND s.level = ? AND s.period = ? AND s.first_day BETWEEN ? AND ?"
+        f"{'' if cluster is None else ' AND g.cluster = ?'} GROUP BY 1, 2 ORDER BY 1, 2"
+    )
+    return fetch(connection, query, (metric, *of, *days, *([] if cluster is None else [cluster])))
+
+
 def sums_of_user(connection: Connection, metric: str, days: Days, noun: str, cluster: str, user: str) -> list[Any]:
     """Return the same by any column of the groups, for one user, by look-ups of the user's groups alone."""
     query = (

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf, nextafter
 from typing import Any
 
-from sqlalchemy import Connection, Engine, and_, bindparam, delete, false, func, or_, select, text
+from sqlalchemy import Connection, Engine, and_, bindparam, case, delete, false, func, or_, select, text
 
 from jobsight_predictor.profile.reserve import held
 from jobsight_server.forecasts.reader import recommended_requests
@@ -39,9 +39,13 @@ from jobsight_server.storage.schema import job_nodes, jobs, profiles, savings_to
 METRICS = ("memory", "runtime")
 """Metrics with recommended reservations. Memory counts in byte seconds, run time in processor seconds."""
 
-COUNTED = (*METRICS, "cpu", "gpu_utilisation")
+HELD = ("cpu", "gpu_utilisation")
+WAITED = "wait"
+COUNTED = (*METRICS, *HELD, WAITED)
 """Metrics with totals. Of processors and GPUs, in seconds of one, ``requested`` are those held and ``used`` the busy
-part; none are recommended, so ``reserved`` equals those held.
+part; none are recommended, so ``reserved`` equals those held. Their ``weight`` has all jobs, also those left out, and
+``request_failures`` of processors are the jobs that ran out of memory or time. ``used`` of ``WAITED`` are the seconds
+from submission to start, where both are known.
 """
 
 AMOUNTS = ("weight", "requested", "used", "reserved", "request_held", "bound_held")
@@ -81,7 +85,7 @@ PROVES_IDLE = 0.05
 """A job that never had more than this share of its GPUs busy counts with that, though its mean is unknown."""
 
 # Sums of whole units are exact, in any order of counting jobs and taking them back.
-_UNITS = {"memory": 2.0**20, "runtime": 1.0, "cpu": 1.0, "gpu_utilisation": 1.0}
+_UNITS = {"memory": 2.0**20, "runtime": 1.0}
 
 
 def amounts_of(job: Any, metric: str, value: float | None, attempts: Sequence[float]) -> tuple[float, ...]:
@@ -93,18 +97,12 @@ def amounts_of(job: Any, metric: str, value: float | None, attempts: Sequence[fl
     A job that ran out of its request needed more than that, whatever its measured use. One that used more and ran on
     shows that no amount would have killed it.
     """
+    if metric in HELD:
+        return _held(job, metric, value)
     if metric == "memory":  # measured per requested processor; the job may hold more
         processors, request = job.asked_processors or 0, job.asked_memory_bytes
         weight = processors * (job.end - job.start)
         request = request / processors if request and processors else None
-    elif metric in ("cpu", "gpu_utilisation"):  # for each one held, over the run time
-        processors, request, attempts = (job.processors if metric == "cpu" else job.gpus) or 0, 1.0, (1.0,)
-        weight = processors * (job.end - job.start)
-        if metric == "gpu_utilisation":
-            # Where only the most that were busy at one time is known, hardly any proves that they were idle.
-            busy = value if job.mean is None and (value or 0.0) <= PROVES_IDLE * processors else job.mean
-            value = busy / processors if processors and busy is not None else None
-        value = None if value is None else min(value, 1.0)
     else:
         processors, request = job.processors or 0, job.asked_walltime_s
         weight = float(processors)
@@ -128,7 +126,26 @@ def amounts_of(job: Any, metric: str, value: float | None, attempts: Sequence[fl
 
 
 def _left_out(reason: str) -> tuple[float, ...]:
-    return tuple(int(name == reason) for name in COLUMNS)
+    return _only({reason: 1})
+
+
+def _only(sums: Mapping[str, float]) -> tuple[float, ...]:
+    return tuple(sums.get(name, 0) for name in COLUMNS)
+
+
+def _held(job: Any, metric: str, value: float | None) -> tuple[float, ...]:
+    """Return the columns of the processors or GPUs that the job held over its run time."""
+    number = (job.processors if metric == "cpu" else job.gpus) or 0
+    if metric == "gpu_utilisation":
+        # Where only the most that were busy at one time is known, hardly any proves that they were idle.
+        busy = value if job.mean is None and (value or 0.0) <= PROVES_IDLE * number else job.mean
+        value = busy / number if number and busy is not None else None
+    held = round(number * (job.end - job.start))
+    of_all = {"weight": held, "request_failures": int(metric == "cpu" and job.failure is not None)}
+    if value is None or not number:
+        return _only({**of_all, "without_use": 1})
+    counted = dict.fromkeys(("requested", "reserved", "request_held", "bound_held"), held)
+    return _only({**of_all, **counted, "jobs": 1, "used": round(min(value, 1.0) * held)})
 
 
 log = logging.getLogger(__name__)
@@ -144,6 +161,8 @@ _RAN_OUT_OF_IT = and_(
 """Only by the request: a job that ran out of less shows nothing about it."""
 
 _FAILED = or_(jobs.c.failure.is_not(None), jobs.c.ended_abnormally, jobs.c.exit_status != 0)
+_QUEUED = func.coalesce(jobs.c.queued, jobs.c.created)
+_WAITED = case((func.coalesce(jobs.c.start_unknown, false()).is_(False), jobs.c.start - _QUEUED))
 _JOBS = (
     select(
         *(jobs.c[name] for name in ("cluster", "user", "application", "queue", "account", "processors", "gpus")),
@@ -152,6 +171,7 @@ _JOBS = (
         ASKED_MEMORY.label("asked_memory_bytes"),
         ASKED_WALLTIME.label("asked_walltime_s"),
         _HELD_NODES.label("held_nodes"),
+        _WAITED.label("waited_s"),
         *(_RAN_OUT_OF_IT.label("ran_out"), func.coalesce(_FAILED, false()).label("failed")),
         *(jobs.c.start, jobs.c.end, profiles.c.metric, profiles.c.value, profiles.c.mean),
         *(profiles.c.forecast, profiles.c.bound, profiles.c.attempts, profiles.c.shown_only, profiles.c.lower_bound),
@@ -228,6 +248,9 @@ def add_jobs(connection: Connection, rows: Iterable[Any], times: int = 1) -> Non
         key = (row.metric, int(row.end // DAY_S), name)
         if row.metric in COUNTED:
             _add_to(amounts, key, _amounts(row, largest))
+        if row.metric == "runtime" and row.waited_s is not None:  # once a job
+            waited = _only({"jobs": 1, "used": round(max(0.0, row.waited_s))})
+            _add_to(amounts, (WAITED, *key[1:]), waited)
         if (score := score_of(row, next(iter(recommended_requests(row.bound, row.attempts)), None))) is not None:
             _add_to(scores, key, score)
     names = counted_as(connection, list(dict.fromkeys(name for _, _, name in (*amounts, *scores))))

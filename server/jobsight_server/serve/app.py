@@ -36,6 +36,7 @@ from jobsight_server.web import (
     openapi,
     outcomes,
     predictions,
+    queue,
     savings,
     users,
     waste,
@@ -50,8 +51,8 @@ from jobsight_server.web.kit.routes import AppContext, Route, add_part, end_read
 OF_SYSTEMS = tuple(system.module("pages") for system in systems())
 """Modules of nouns, with ``menu``, and ``make_part``, which makes the context of its views."""
 NOUNS: tuple[ModuleType, ...] = (
-    outcomes, predictions, advice, efficiency, open_jobs, now, waste, savings, accuracy, users, jobs, nodes, network,
-    find, *OF_SYSTEMS, health, openapi,
+    outcomes, predictions, advice, efficiency, open_jobs, now, waste, savings, accuracy, users, queue, jobs, nodes,
+    network, find, *OF_SYSTEMS, health, openapi,
 )  # fmt: skip
 """Modules with ``ROUTES``, and ``add_pages`` where a page is more than the answer of a route."""
 ROUTES: tuple[Route, ...] = tuple(route for noun in NOUNS for route in noun.ROUTES)

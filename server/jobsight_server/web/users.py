@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from flask import Blueprint
 from werkzeug.exceptions import BadRequest
 from werkzeug.wrappers import Response
 
 from jobsight_predictor.forecasters import FIVE
-from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Question
 from jobsight_server.advice.words import scheduler_of, similar_use
 from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.ground.parameters import ITS_NAME, OF_DAYS, Parameter, choice_of, range_parameters
 from jobsight_server.queries.applications import APPLICATIONS, ITS_CLUSTER, RANGE, ApplicationList, applications
 from jobsight_server.queries.efficiency import RESOURCE_OF
+from jobsight_server.queries.user_list import USERS, UserList, user_list
 from jobsight_server.queries.users import (
     HISTORY_LISTED,
-    USERS,
     UserHistory,
-    UserList,
     UserProfile,
     last_end,
     user_clusters,
     user_history,
-    user_list,
     user_profile,
 )
 from jobsight_server.savings.savings import Days
@@ -52,7 +48,7 @@ DESCRIPTION = tuple(parameter for parameter in PARAMETERS if parameter.name != "
 
 
 def users() -> UserList:
-    return user_list(reading(), context().answers, asked_of(USERS))
+    return user_list(reading(), asked_of(USERS))
 
 
 def user() -> UserProfile:
@@ -107,18 +103,12 @@ def _described() -> Question | None:
     return request_in_query(None, required_name("name"), None).question
 
 
-def _metrics(found: UserList) -> dict[str, Any]:
-    shown = [name for name in METRICS if not METRICS[name].of_gpus or any(row.metrics[name] for row in found.users)]
-    return {"metrics": shown}
-
-
 LIST = Route(
     "/api/v1/users",
     users,
-    "Users who ran a job, each with the current prediction per metric",
+    "Users who ran a job: processor-hours, killed jobs and unused memory of a month, beside the month before",
     listing=USERS,
     page="users",
-    shown=_metrics,
 )
 USER = Route(
     "/api/v1/user",

@@ -22,6 +22,7 @@ class Job(NamedTuple):
     end: float = HOUR
     ran_out: bool = False
     failed: bool = False
+    failure: str | None = None
     gpus: int | None = None
     mean: float | None = None
 
@@ -71,7 +72,9 @@ def test_gpus_count_with_their_mean_or_with_a_maximum_that_proves_them_idle() ->
     assert amounts(Job(gpus=2, mean=0.5), "gpu_utilisation", 1.9)["used"] == 0.5 * HOUR
     assert amounts(Job(gpus=2), "gpu_utilisation", 0.04)["used"] == 0.04 * HOUR
     assert amounts(Job(gpus=2), "gpu_utilisation", 0.0)["requested"] == 2 * HOUR
-    assert amounts(Job(gpus=2), "gpu_utilisation", 1.9) == {"without_use": 1}, "it may have been busy for a moment"
+    assert amounts(Job(gpus=2), "gpu_utilisation", 1.9) == {"weight": 2 * HOUR, "without_use": 1}, (
+        "it may have been busy for a moment"
+    )
 
 
 def test_a_job_that_ran_on_beyond_its_time_limit_ran_out_of_no_limit() -> None:

@@ -72,8 +72,10 @@ def expected(engine: Engine) -> dict[tuple[Any, ...], dict[str, float]]:
         if row.metric not in ("memory", "runtime", "cpu"):
             continue
         moment = datetime.fromtimestamp(row.end, UTC).date()
+        both = [(row.metric, counted(row))]
+        if row.metric == "runtime" and row.queued is not None:
+            both.append(("wait", {"jobs": 1, "used": round(row.start - row.queued)}))
         application = {"fluid_1": "fluid", "fluid_2": "fluid", "fluid_7": "fluid"}.get(row.name, row.name)
-        one = counted(row)
         monday = moment - timedelta(days=moment.weekday())
         for period, first in (("day", moment), ("month", moment.replace(day=1)), ("week", monday)):
             day = (first - datetime(1970, 1, 1, tzinfo=UTC).date()).days
@@ -86,11 +88,12 @@ def expected(engine: Engine) -> dict[tuple[Any, ...], dict[str, float]]:
                 ("account", ("", "", "", account)),
                 ("cluster", ("", "", "", "")),
             ):
-                if period == "week" and (row.metric, level) != ("memory", "user"):
-                    continue
-                sums = found[row.metric, level, period, day, row.cluster, *names]
-                for name, value in one.items():
-                    sums[name] += value
+                for metric, one in both:
+                    if period == "week" and (metric, level) != ("memory", "user"):
+                        continue
+                    sums = found[metric, level, period, day, row.cluster, *names]
+                    for name, value in one.items():
+                        sums[name] += value
     return found
 
 
@@ -100,7 +103,7 @@ def counted(row: Any) -> dict[str, float]:
     if row.metric == "cpu":
         held_s = row.processors * (row.end - row.start)
         if row.value is None:
-            return {"without_use": 1}
+            return {"without_use": 1, "weight": held_s}
         same = dict.fromkeys(("weight", "requested", "reserved", "request_held", "bound_held"), held_s)
         return {"jobs": 1, **same, "used": round(min(row.value, 1.0) * held_s)}
     unit = 2**20 if memory else 1

@@ -127,6 +127,7 @@ def used(gib: float, busy: float, off: float, bound: float) -> Used:
 
 def run_row(number: int, **run: Any) -> dict[str, Any]:
     run |= {"id": number, "start": run["end"] - 3600, "submitted": run["end"] - 4000, "queue": "batch"}
+    run["queued"] = run["start"] - 400 * (number % 3 + 1)
     run["queue"] = "long" if run["requested_walltime_s"] > 7200 else "batch"
     return make.job_row(run.pop("job_id", f"{number + 100}.s"), **run, processors=PROCESSORS, exit_status=0)
 

@@ -46,6 +46,17 @@ WEEK = f"date({FIRST} + 604800 * cast((j.\"end\" - {FIRST}) / 604800 AS integer)
 APPLICATION = f"""SELECT sum({FREED}), count(*), max(m.value), max(requested_memory_bytes / j.processors), max(c.value)
     {USED} 60 AND "user" = 'memo'"""
 
+MOMENT = "\"end\", 'unixepoch'"
+LATELY = f'AND "end" >= {NOW} - 30 * 86400'
+OF_PERIOD = f"""count(*), sum(j.processors * {HOURS}), avg(j.start - j.queued) FROM jobs j WHERE state = 'ended'"""
+MONTHS = [f'CASE WHEN j."end" BETWEEN {NOW - days * 86400} AND {NOW - (days - 30) * 86400} THEN ' for days in (30, 60)]
+SPANS = ", ".join(f"sum({month} j.processors * {HOURS} END)" for month in MONTHS)
+WAITS = ", ".join(f"avg({month} j.start - j.queued END)" for month in MONTHS)
+USERS = f"""SELECT "user", cluster, {SPANS} FROM jobs j WHERE state = 'ended' GROUP BY 1, 2"""
+ACCOUNTS = (
+    f"""SELECT coalesce(account, 'no account'), cluster, {SPANS} FROM jobs j WHERE state = 'ended' GROUP BY 1, 2"""
+)
+
 WASTE = [(by, f"j.{by}", "30") for by in ("user", "cluster", "queue")] + [("user&range=1y", "j.user", "60")]
 WASTE += [
     (
@@ -58,11 +69,11 @@ DAYS_OF_TRUST = f'60 AND j."end" BETWEEN {FIRST} + 604800 AND {FIRST} + 2419200'
 
 SHARES = "text share share share count"
 SHOWN: list[tuple[str, str, str, str]] = [
-    ("/", "finding-1", "text count", f"""SELECT "user" || ' on alpha', sum({FREED}) / 4 AS free {USED} 28
+    ("/", "card-1", "text count", f"""SELECT "user" || ' on alpha', sum({FREED}) / 4 AS free {USED} 28
         AND j.cluster = 'alpha' GROUP BY 1 HAVING free > 0"""),
-    ("/", "finding-2", "count percent count", f"""SELECT ({BUSY[0]} - {BUSY[1]}) / 4, {BUSY[1]} / {BUSY[0]},
-        {BUSY[0]} / 4 {USED} 28 AND "user" = 'idle'"""),
-    ("/", "finding-3", "text count", f"SELECT name, ({NOW} - received_at) / 3600 FROM nodes WHERE name = 'n2'"),
+    ("/", "card-2", "percent count", f"""SELECT {BUSY[1]} / ({BUSY[0]}), {BUSY[0]} / 4 {USED} 28
+        AND "user" = 'idle'"""),
+    ("/", "card-3", "text count", f"SELECT name, ({NOW} - received_at) / 3600 FROM nodes WHERE name = 'n2'"),
     ("/now", "tile-nodes", "count count", f"SELECT sum(received_at > {NOW} - 120), count(*) FROM nodes"),
     ("/now", "tile-jobs", "count count", "SELECT count(*), count(DISTINCT j.user) FROM jobs j WHERE state = 'running'"),
     ("/now", "tile-rejected", "count", "SELECT sum(value) FROM event_counts WHERE name LIKE '%rejected%'"),
@@ -76,7 +87,13 @@ SHOWN: list[tuple[str, str, str, str]] = [
     *((f"/accuracy?metric=memory{asked}", "rows", SHARES, f"SELECT j.user, {TRUST} {days} GROUP BY 1")
       for asked, days in (("", 32), ("&range=90d", 60), ("&since=2023-11-22&until=2023-12-05", DAYS_OF_TRUST))),
     ("/accuracy?by=cluster", "rows", SHARES, f"SELECT cluster || ' Memory', {TRUST} 32 GROUP BY 1"),
-    ("/users", "users", "text text count", 'SELECT "user", cluster, count(*) FROM jobs GROUP BY 1, 2'),
+    ("/users", "users", "text text hours hours", USERS),
+    ("/queue", "months", "text count hours seconds", f"SELECT strftime('%Y-%m', {MOMENT}), {OF_PERIOD} GROUP BY 1"),
+    ("/queue", "days", "text count hours seconds", f"SELECT date({MOMENT}), {OF_PERIOD} {LATELY} GROUP BY 1"),
+    ("/queue", "queues", "text seconds seconds", f"SELECT queue, {WAITS} FROM jobs j WHERE state = 'ended' GROUP BY 1"),
+    ("/mine?user=memo", "months", "count hours count percent seconds", f"""SELECT count(*), {BUSY[0]}, 0,
+        1 - {MEMORY[1]} / ({MEMORY[0]}), avg(j.start - j.queued) {USED} 30 AND j.user = 'memo'"""),
+    ("/queue", "accounts", "text text hours hours", ACCOUNTS),
     ("/network?limit=25", "applications", "text count hours",
      f"SELECT 'of ' || user, count(*), {BUSY[0]} {USED} 29 GROUP BY 1"),
     ("/nodes", "nodes", "text count bytes", "SELECT name, cpus, memory_total_bytes FROM nodes"),

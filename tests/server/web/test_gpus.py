@@ -83,14 +83,12 @@ def test_pages_show_them_where_they_were_used(site: Any) -> None:
     assert "GPU" not in client.get("/job?cluster=gamma&name=j7").text
     assert "GPU memory" in client.get("/user?cluster=gamma&name=kim").text
     assert "GPU" not in client.get("/user?cluster=gamma&name=joe").text
-    assert "GPU memory" in client.get("/users?cluster=gamma").text
-    assert "GPU" not in client.get("/users?cluster=beta").text
     assert "GPU memory" in client.get("/accuracy").text, "the accuracy of its forecasts"
 
 
 def test_a_site_without_gpus_reads_nothing_of_them(served: Any) -> None:
     client = served.person()
-    for page in ("/", "/users", "/user?cluster=alpha&name=ada", "/waste", "/accuracy"):
+    for page in ("/", "/user?cluster=alpha&name=ada", "/waste", "/accuracy"):
         assert "GPU" not in client.get(page).text, page
 
 

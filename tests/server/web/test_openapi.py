@@ -72,6 +72,7 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/network?cluster=alpha&limit=2", None, 200
     yield "get", f"{api}/applications?user=ada&uplink_bps=1e9&sort=jobs&order=asc", None, 200
     yield "get", f"{api}/now", None, 200
+    yield "get", f"{api}/queue?cluster=alpha", None, 200
     yield "get", f"{api}/start", None, 200
     yield "get", f"{api}/waste", None, 200
     yield "get", f"{api}/savings?node_hour=0.9&cluster=alpha", None, 200

@@ -26,7 +26,7 @@ from jobsight_server.storage.job_counts import count_all
 from jobsight_server.web.kit.moved import MOVED
 from jobsight_server.web.kit.pages import job_url, node_url, user_url
 
-PATHS = ("/", "/waste", "/savings", "/accuracy", "/users", "/jobs", "/nodes", "/now", "/network")
+PATHS = ("/", "/waste", "/savings", "/accuracy", "/users", "/queue", "/jobs", "/nodes", "/now", "/network")
 
 # What an accounting file can hold in UTF-8; NUL ends the address of a request.
 names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=40)
@@ -42,7 +42,9 @@ def test_an_empty_site_has_pages_and_their_json(client: FlaskClient, path: str) 
     link = not_none(re.search(r'<link rel="alternate" type="application/json" href="([^"]+)">', page.text))
     assert isinstance(client.get(link[1].replace("&amp;", "&")).get_json(), dict)
     menu = re.findall(r">(\w+)</(?:a|summary)>", page.text.partition('aria-label="Pages"')[2].partition("</nav>")[0])
-    assert menu == ["Start", "Waste", "Savings", "Accuracy", "Users", "Jobs", "Now", "Nodes", "Network"], "no agents"
+    assert menu == ["Start", "Waste", "Savings", "Accuracy", "Users", "Queue", "Jobs", "Now", "Nodes", "Network"], (
+        "no agents"
+    )
     assert "Nodes up" not in page.text, "no row of zeros"
 
 
@@ -249,7 +251,7 @@ def test_a_job_that_waits_has_no_start(client: FlaskClient, sqlite_engine: Engin
     jobs = client.get("/api/v1/now").get_json()["runs"]
     assert (jobs["queued"], jobs["ended"], jobs["waiting"]) == (1, 1, 1)
     (user,) = client.get("/api/v1/users").get_json()["users"]
-    assert user["jobs"] == 1
+    assert (user["jobs"], user["running"], user["waiting"]) == (1, 0, 1)
 
 
 def test_old_addresses_lead_to_the_new_ones(planted: FlaskClient) -> None:

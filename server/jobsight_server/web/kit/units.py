@@ -12,7 +12,6 @@ from typing import Any
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import level_fields
-from jobsight_server.forecasts import Prediction
 from jobsight_server.ground.amounts import (
     clock_text,
     fixed,
@@ -179,17 +178,6 @@ def text(value: object) -> str:
     return DASH if value is None or value == "" else str(value)
 
 
-def accuracy(prediction: Prediction | None) -> str:
-    """Return the mean accuracy so far of the forecasts for the user's jobs, or a dash."""
-    return percent(accuracy_value(prediction))
-
-
-def accuracy_value(prediction: Prediction | None) -> float | None:
-    """Return the share that ``accuracy`` formats."""
-    error = None if prediction is None else prediction.mean_error
-    return None if error is None else 1.0 - error.answered
-
-
 FORMATS: dict[str, Callable[[Any], str]] = {
     "count": count,
     "bps": bits_per_second,
@@ -205,7 +193,6 @@ FORMATS: dict[str, Callable[[Any], str]] = {
     "utc": utc,
     "day": day,
     "text": text,
-    "accuracy": accuracy,
 }
 
 RESOURCE_TITLES = {"processors": "Processors", "gpus": "GPUs"} | {
@@ -288,7 +275,6 @@ FOR_TEMPLATES = {
     "METRICS": METRICS,
     "rejection_titles": REJECTIONS,
     "resource_titles": RESOURCE_TITLES,
-    "accuracy_value": accuracy_value,
 }
 
 

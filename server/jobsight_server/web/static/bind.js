@@ -57,12 +57,4 @@ function show(element, value, row) {
     const of = element.dataset.warn === "" ? 0 : lookup(row, element.dataset.warn) ?? 0;
     element.classList.toggle("warn", Boolean(value) && value * 100 >= of);
   }
-  if ("shade" in element.dataset) shade(element, text);
-}
-
-function shade(element, text) {
-  const share = text.endsWith("%") ? parseFloat(text) / 100 : null;
-  for (let step = 0; step < 5; step += 1) {
-    element.classList.toggle(`q${step}`, share !== null && step === Math.max(0, Math.min(4, Math.floor(share * 5))));
-  }
 }

@@ -67,10 +67,6 @@ const WRITERS = {
   utc: (value) => utc(value, 19),
   day: (value) => utc(value, 16),
   text: (value) => (value === "" ? DASH : String(value)),
-  accuracy: (answer) => {
-    const answered = answer.mean_error?.answered;
-    return answered == null ? DASH : percent(1 - answered);
-  },
 };
 
 export const format = (name, value) => (value == null ? DASH : WRITERS[name](value));
