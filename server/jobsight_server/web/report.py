@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -195,17 +196,17 @@ def _sentences(found: Report) -> Iterator[str]:
 
 
 def _killed(found: Report) -> str:
-    jobs = {"runtime": 0, "memory": 0}
+    jobs, of_users = defaultdict[str, int](int), defaultdict[str, float](float)
     for one in found.killed:
         jobs[one.metric] += one.jobs
+        of_users[one.user] += one.hours
     lost = sum(one.hours for one in found.killed)
-    of_users: dict[str, float] = {}
-    for one in found.killed:
-        of_users[one.user] = of_users.get(one.user, 0.0) + one.hours
+    whys = (("runtime", "at the time limit"), ("memory", "for lack of memory"))
+    parts = [f"{many(jobs[metric], 'job')} {why}" for metric, why in whys if jobs[metric]]
     most = _most(sorted(of_users.items(), key=lambda of: -of[1]))
     return (
-        f"Killed: {many(jobs['runtime'], 'job')} at the time limit and {count(jobs['memory'])} for lack of memory lost "
-        f"{hours(lost)} processor-hours ({_share(lost, found.held.processors)}), most of them of {most}."
+        f"Killed: {' and '.join(parts)} lost {hours(lost)} processor-hours ({_share(lost, found.held.processors)}), "
+        f"most of them of {most}."
     )
 
 

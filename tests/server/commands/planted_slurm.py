@@ -52,12 +52,7 @@ def text_of_sacct(seed: int = 1) -> str:
     """Return the jobs, in the order of their ids."""
     random = Random(seed)
     plants = [plant for plant in PLANTED for _ in range(plant.jobs)]
-    ordinary = [
-        Plant(f"user{number:02}", f"app{number:02}", 1, processors := random.choice((1, 4, 16)),
-              gib := random.randint(4, 32), 8, gib * 0.8, gib * 0.93, 1, 5, processors * 0.93,
-              gpus=number == 7, gpu_busy=95.0)
-        for number in range(OTHERS)
-    ]  # fmt: skip
+    ordinary = [_ordinary(number, random.choice((1, 4, 16)), random.randint(4, 32)) for number in range(OTHERS)]
     plants += random.choices(ordinary, k=JOBS - len(plants))
     submits = sorted(BEGIN + random.random() * DAYS * 86_400 for _ in plants)
     random.shuffle(plants)
@@ -65,6 +60,26 @@ def text_of_sacct(seed: int = 1) -> str:
     for number, (plant, submit) in enumerate(zip(plants, submits, strict=True), 1000):
         lines += _rows(plant, number, int(submit), random)
     return "\n".join([*lines, ""])
+
+
+def _ordinary(number: int, processors: int, gib: int) -> Plant:
+    """Return jobs whose requests fit; those of one user keep a GPU busy."""
+    user, application, gpus = f"user{number:02}", f"app{number:02}", int(number == 7)
+    return Plant(
+        user,
+        application,
+        1,
+        processors,
+        gib,
+        8,
+        gib * 0.8,
+        gib * 0.93,
+        1,
+        5,
+        processors * 0.93,
+        gpus=gpus,
+        gpu_busy=95.0,
+    )
 
 
 def _rows(plant: Plant, number: int, submit: int, random: Random) -> Iterator[str]:

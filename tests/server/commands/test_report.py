@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import html
 import os
 import re
 import signal
@@ -18,12 +19,15 @@ from sqlalchemy import Engine
 from tests import make
 from tests.make import Jobsight
 from tests.server.test_walks import RECORD
+from tests.traces import trace
 
 from jobsight_server.advice.words import KEPT
 from jobsight_server.savings.confidence import over_users
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings.declared import Settings
-from jobsight_server.web.kit.units import count, hours, many, percent, size
+from jobsight_server.web.kit.units import count, hours, percent
+
+from .planted_slurm import text_of_sacct
 
 BEGIN = 1_700_006_400  # 2023-11-15
 SCRIPT = "<script>alert(1)</script>"
@@ -79,40 +83,45 @@ def test_its_numbers_are_those_of_pages(log: Path, tmp_path: Path, sqlite_engine
     jobsight("import", str(log), "--cluster", "c", on=sqlite_engine)
     waste = ask(log, tmp_path, sqlite_engine, "waste?sort=memory_freed")
     trust = ask(log, tmp_path, sqlite_engine, "accuracy?by=cluster")
-    for resource in ("memory", "processors", "runtime"):
+    for resource, unit in (("memory", "GiB"), ("processors", "processor"), ("runtime", "processor")):
         of = waste[resource]
-        figures = [hours(of["requested_hours"]), hours(of["used_hours"])], percent(of["unused_share"]), of["jobs"]
-        assert re.search(rf"-hours +{figures[0][0]} +{figures[0][1]} +{figures[1]} +{figures[2]} *\n", printed), of
+        figures = (
+            f"{hours(of['requested_hours'])} {hours(of['used_hours'])} {percent(of['unused_share'])} {of['jobs']} "
+        )
+        assert re.search(rf"{unit}-hours [\d,.]+ {figures}", words), of
     memory = waste["memory"]
-    freed = re.search(
-        r"would have freed ([\d.]+) \((-?[\d.]+) to ([\d.]+) by a 90 %.*?at most ([\d.]+).*? or ([\d.]+)", words
+    found = re.search(
+        r"day one \(replayed\): ([\d.]+) GiB-hours freed, (\d+) % of the memory requested; 90 % interval over users: "
+        r"(-?[\d.]+) to ([\d.]+) .*? equals up to ([\d.]+) nodes for the whole time, worth ([\d.]+)\.",
+        words,
     )
-    assert freed is not None, words
-    amount, low, high, nodes, money = map(float, freed.groups())
-    assert hours(memory["freed_hours"]) == freed[1]
+    assert found is not None, words
+    amount, _, low, high, nodes, money = map(float, found.groups())
+    assert hours(memory["freed_hours"]) == found[1]
+    assert found[2] == f"{100 * memory['freed_hours'] / (72 * 8 / 3):.0f}"
     assert low < amount < high < memory["requested_hours"]
     # Four days, and 8 GiB on the only node: what one job requested.
     assert (nodes, money) == pytest.approx((amount / 8 / 96, amount / 8 * 0.5), abs=0.006)
-    failed = f"{memory['would_run_out']} of {many(memory['jobs'], 'job')} needed more than recommended"
+    failed = f"{memory['would_run_out']} needed more than recommended"
     own = f"{memory['needed_more']} needed more than they requested, and {memory['ran_out']} of these failed"
     assert f"{failed}; {own}" in words
     assert memory["needed_more"] > memory["ran_out"] > 0
     gaining = [row for row in waste["rows"] if (row["memory"]["freed_hours"] or 0) > 0]
-    of_users = printed.partition("Applications with")[0]
-    (gus,) = [row["memory"] for row in waste["rows"] if row["name"] == "gus"]
-    kept = f"gus: {hours(gus['unused_hours'])} of {hours(gus['requested_hours'])} GiB-hours unused; keep the request of"
-    for place in (words, shown):
-        assert f"{kept} few: {KEPT['few runs']}." in place
-    assert re.findall(r"^(\w+): .* freed;", of_users, re.MULTILINE) == [row["name"] for row in gaining]
+    rows = re.findall(r"<tr><td[^>]*>(\w+)</td>(.*?)</tr>", shown)
+    assert [name for name, _ in rows][:5] == [*(row["name"] for row in gaining), "eve"]
     for row in gaining:
-        of, advice = row["memory"], row["memory_advice"]
-        assert f"{row['name']}: {hours(of['freed_hours'])} of {hours(of['requested_hours'])} GiB-hours freed" in words
-        assert f"#PBS -l mem={advice['recommended'] / 2**20:.0f}mb" in printed
-        assert shown.count(f"#PBS -l mem={advice['recommended'] / 2**20:.0f}mb") >= 1
-        assert re.search(r"on \d+ processors?\b", printed)
+        advice, cells = row["memory_advice"], re.findall(r"<td[^>]*>(.*?)</td>", dict(rows)[row["name"]])
+        # Each of 14 jobs of 20 minutes fits into its user's line.
+        from_tomorrow = 14 / 3 * (8 - advice["recommended"] / 2**30)
+        assert cells[2:4] == [hours(from_tomorrow), hours(row["memory"]["freed_hours"])]
+        effect = max(from_tomorrow, row["memory"]["freed_hours"]) / (72 * 8 / 3)
+        assert cells[4] == f"{100 * effect:.2g} % of memory"
+        for each in (printed, shown):
+            assert each.count(f"#PBS -l mem={advice['recommended'] / 2**20:.0f}mb") == 1
         job = ("--cluster", "c", "--user", row["name"], "--application", advice["application"])
         alone = jobsight("predict", *job, on=sqlite_engine).out
         assert f"Ask for {advice['recommended'] / 2**20:.0f}M" in alone
+    assert f"No advice, because {KEPT['few runs']}." in words
     weeks = {of["metric"]: of["weeks"][0] for of in trust["rows"]}
     assert weeks.keys() == {"cpu", "memory", "runtime"}
     assert re.search(r"Week from +Memory +Run time *\n", printed)  # nothing is recommended for CPU
@@ -124,18 +133,30 @@ def test_its_numbers_are_those_of_pages(log: Path, tmp_path: Path, sqlite_engine
         phrase = {"without_request": "without a request", "without_use": "without an exact use"}.get(
             reason, "submitted before"
         )
-        assert (f"{count(number)} Memory: {phrase}" in words) == (number > 0)
+        assert (f"Memory {phrase} {count(number)}" in words) == (number > 0)
     (more,) = [of["more"] for row in waste["rows"] if (of := row["memory_advice"]) and of["more"]]
-    assert f"grow of eve: {size(more['ask_for'])} of memory instead of 8.00 GiB; {more['needed_more']} jobs" in words
+    assert re.search(rf"eve +grow +memory {more['ask_for'] / 2**30:.0f}G +", printed)
+    assert "(3 killed, 2.00 h lost)" in re.sub(r" +", " ", dict(rows)["eve"])
     for each in (printed, shown):
-        assert f"#PBS -l mem={more['ask_for'] / 2**20:.0f}mb" in each.partition("must ask for more")[2]
-    assert "accounting lines rejected: " in words
+        assert f"#PBS -l mem={more['ask_for'] / 2**20:.0f}mb" in each
+    assert "Killed: 3 jobs for lack of memory lost 2.00 processor-hours (3.5 %), most of them of eve: 2.00." in words
+    assert "Memory not requested, GiB-hours – – 9.38 – 14" in words
+    assert "accounting lines rejected " in words
 
 
-def test_lines_ask_for_nothing_that_jobs_did_not_request(log: Path, tmp_path: Path, jobsight: Jobsight) -> None:
-    log.write_text("".join(record(number=one, user="fay", name="mesh", gb=1, asked="") for one in range(30)))
-    printed = jobsight("report", log, "--output", tmp_path / "report.html").out
-    assert "No user: recommended requests would have freed nothing." in printed
+def test_a_line_changes_the_request(log: Path, tmp_path: Path, jobsight: Jobsight) -> None:
+    """Without a request, or with one that fits, there is none."""
+    fits = "Resource_List.mem=2150mb "
+    log.write_text(
+        "".join(
+            record(number=2 * number + place, user=user, gb=2, asked=asked)
+            for number in range(15)
+            for place, (user, asked) in enumerate((("fay", ""), ("hal", fits)))
+        )
+    )
+    printed = " ".join(jobsight("report", log, "--output", tmp_path / "report.html").out.split())
+    assert "Nothing: no change has an effect of 0.1 % or more." in printed
+    assert "(fitted): no change No line changes the memory request" in printed
     assert "#PBS" not in printed
 
 
@@ -150,9 +171,11 @@ def test_the_page_is_one_file_and_says_what_the_text_says(log: Path, tmp_path: P
     assert SCRIPT not in shown
     assert "jobsight setup torque" in shown
     assert "jobsight setup torque" in printed
-    for sentence in re.findall(r'<p class="answer">(.*?)</p>', shown):
+    texts = [html.unescape(text) for text in re.findall(r'<p class="(?:wrap|detail)">(.*?)</p>', shown)]
+    assert len(texts) > 9
+    for sentence in texts:
         assert sentence in printed
-    assert len(re.findall(r"<pre ", shown)) == printed.count("#PBS -l mem=") > 4
+    assert len(re.findall(r"<pre ", shown)) - 1 == printed.count("#PBS -l mem=") > 4
 
 
 def test_a_log_without_a_gain_lists_nobody(tmp_path: Path, jobsight: Jobsight) -> None:
@@ -163,12 +186,67 @@ def test_a_log_without_a_gain_lists_nobody(tmp_path: Path, jobsight: Jobsight) -
         page.read_text(),
     )
     assert "one: jobs that ended on 2023-11-15 (UTC)" in printed
-    assert "would have freed none of 2.67 GiB-hours" in printed
-    assert "nodes all the time" not in printed
+    assert "They requested 2.67 GiB-hours of memory, and held 0.667 processor-hours." in printed
+    assert "(replayed): 0.00 GiB-hours freed" in printed
+    assert "nodes for the whole time" not in printed
     for each in (printed, shown):
-        assert "No user: recommended requests would have freed nothing" in each
-        assert "No application: recommended" in each
+        assert "No memory would be freed, so there is no saving to price." in each
+        assert "Nothing: no change has an effect" in each
         assert "None: no forecast has been compared with use yet" in each
+
+
+def seconds_of(row: dict[str, str]) -> int:
+    return int(row["End"]) - int(row["Start"])
+
+
+def test_planted_findings_come_first_each_with_a_text_to_its_user(tmp_path: Path, jobsight: Jobsight) -> None:
+    log, texts = tmp_path / "sacct", tmp_path / "texts"
+    log.write_text(text_of_sacct())
+    printed = jobsight("report", "slurm", log, "--output", tmp_path / "a.html", "--mail-dir", texts).out
+    words = " ".join(printed.split())
+    assert words.startswith("sacct: jobs that ended from 2026-11-01 to 2026-11-29 (UTC) 2,000 jobs ended.")
+    page = (tmp_path / "a.html").read_text()
+    found = re.findall(r"<tr><td[^>]*>(\w+)</td><td[^>]*>(\w+)</td><td[^>]*>(.*?)</td>.*?>([\d.]+) % of", page)
+    assert [user for user, *_ in found] == ["gina", "wide", "serial", "greedy", "late", "tight"]
+    assert [float(effect) for *_, effect in found] == sorted((float(effect) for *_, effect in found), reverse=True)
+    changes = {user: change for user, _, change, _ in found}
+    assert "GPUs: 1 % busy in 40 jobs" in changes["gina"]
+    assert changes["wide"] == "memory 62G instead of 400G"
+    assert "processors: 3 % busy in 50 jobs" in changes["serial"]
+    assert changes["greedy"] == "memory 10G instead of 64G"
+    assert "time limit 8 h instead of 4 h (24 killed, 1,536 h lost)" in changes["late"]
+    assert "memory 12G instead of 8G (17 killed, 275 h lost)" in changes["tight"]
+    assert "Most were of ghost: 7,708." in words
+    assert {file.stem for file in texts.iterdir()} == {*changes, "ghost"}
+    # On the jobs of the last week.
+    heads, *lines = (line.split("\x1f") for line in log.read_text().splitlines())
+    jobs = [row for line in lines if "." not in (row := dict(zip(heads, line, strict=True)))["JobIDRaw"]]
+    newest = max(int(row["End"]) for row in jobs) // 86_400
+    of_wide = [row for row in jobs if row["User"] == "wide" and int(row["End"]) >= (newest - 6) * 86_400]
+    assert len(of_wide) > 3
+    freed = sum(seconds_of(row) for row in of_wide) / 3600 * (400 - 62)
+    assert re.search(rf"wide +ocean +memory 62G +{hours(freed)} +", printed)
+    text = (texts / "wide.txt").read_text()
+    assert "ocean on 64 processors of 4 nodes: Ask for 62G." in text
+    assert "    #SBATCH --mem=15872M\n    # on each of 4 nodes\n" in text
+    assert max(map(len, text.splitlines())) <= 80
+    (texts / "wide.txt").unlink()
+    texts.rename(tmp_path / "file")
+    (tmp_path / "texts").write_text("")
+    command = ("report", log, "--output", tmp_path / "a.html", "--mail-dir", texts)
+    assert "name a directory to create" in jobsight(*command, status=1).err
+
+
+@pytest.mark.exhaustive
+def test_a_real_day_names_its_dearest_request(tmp_path: Path, jobsight: Jobsight) -> None:
+    """No job of user027 could have followed advice: all were submitted before the first one ended."""
+    page = tmp_path / "a.html"
+    jobsight("report", trace("../accounting/torque-20110908.gz"), "--output", page)
+    found = re.findall(r"<tr><td[^>]*>(user\d+)</td>.*?>(.*?)</tr>", page.read_text())
+    (row,) = [row for user, row in found[:4] if user == "user027"]
+    assert "memory 1700M instead of 2300M" in row
+    assert 4000 < float(re.findall(r'num">([\d,.]+)</td>', row)[0].replace(",", "")) < 4500
+    assert "user037" in dict(found)  # one job that held much and used little
 
 
 def test_the_interval_is_that_of_the_central_limit_theorem() -> None:
@@ -216,6 +294,13 @@ def test_standard_input_is_a_log_too(log: Path, tmp_path: Path) -> None:
     assert max(map(len, out.splitlines())) <= 80
     assert list((tmp_path / "tmp").iterdir()) == []
     assert (tmp_path / "report.html").exists()
+    pipe = f"{sys.executable} -m jobsight_server.cli report torque <(gzip -c {log} | zcat)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        ["bash", "-c", pipe], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[0] == "a pipe: jobs that ended from 2023-11-15 to 2023-11-18 (UTC)"
+    assert done.stdout.splitlines()[-1] == "The same as a page: report.html, which replaces the one before"
 
 
 def test_a_directory_is_its_files(
@@ -230,10 +315,11 @@ def test_a_directory_is_its_files(
     whole = jobsight("report", log, "--output", tmp_path / "whole.html").out
     found = jobsight("report", ".").out
     assert found.splitlines()[2:-1] == whole.splitlines()[2:-1]
+    assert found.splitlines()[0] == "accounting: jobs that ended from 2023-11-15 to 2023-11-18 (UTC)"
     (directory / "README").write_text("free text")
     Path("report.html").unlink()
     assert "unreadable: README: no known format" in jobsight("report", ".", status=1).err
-    assert "Who must ask for more" in Path("report.html").read_text()
+    assert "What to change first" in Path("report.html").read_text()
     (tmp_path / "empty").mkdir()
     assert "empty: this directory has no files" in jobsight("report", tmp_path / "empty", status=1).err
 
@@ -243,7 +329,7 @@ def test_runs_that_were_idle_or_not_seen_are_named_and_count_nowhere(
 ) -> None:
     """Two runs of gus's hold as long as 40 others together, with 11 s of CPU time in each."""
     page = tmp_path / "report.html"
-    without = jobsight("report", log, "--output", page).out
+    without = jobsight("report", log, "--output", page)
     unseen = [record(number=300 + number, user="gus", name="raw") for number in range(2)]
     with log.open("a") as stream:
         stream.writelines(
@@ -251,15 +337,15 @@ def test_runs_that_were_idle_or_not_seen_are_named_and_count_nowhere(
             for line in unseen
         )
     printed = " ".join(jobsight("report", log, "--output", page).out.split())
-    held = 88 * 2 * 20 / 60
-    assert (f"2 runs, most of gus, used less than .5 % of 1.33 processor-hours ({4 / 3 / (held + 4 / 3):.0%}").replace(
-        "%", " %"
-    ).replace(".5  %", ".5 %") in printed
+    held = 86 * 2 * 20 / 60
+    share = f"{100 * 4 / 3 / (held + 4 / 3):.2g} %"
+    assert f"Idle or unseen: 2 runs used less than .5 % of 1.33 processor-hours ({share})" in printed
+    assert "Most were of gus: 1.33." in printed
     assert "idle, or started past the batch system" in page.read_text()
-    rows = {line.split()[0]: line for line in without.splitlines() if line.startswith((" Memory", " Processors"))}
+    rows = [line.split() for line in without.splitlines() if line.startswith((" Memory,", " Processors,"))]
     assert len(rows) == 2
-    for row in rows.values():
-        assert " ".join(row.split()) in printed
+    for row in rows:
+        assert " ".join(row[3:]) in printed
 
 
 @pytest.mark.parametrize(
@@ -275,6 +361,7 @@ def test_runs_that_were_idle_or_not_seen_are_named_and_count_nowhere(
         (record().replace(";E;", ";S;"), [], "no job has ended in log"),
         (record(), ["--output", "absent/report.html"], "--output absent/report.html: there is no directory absent"),
         (record(), ["--output", "log"], "the report would replace this log"),
+        (record(), ["--output", "../notes"], "--output ../notes: this file is not a report and would be replaced"),
         (record(), ["absent"], "no such file: absent; formats are torque"),
         (record(), ["--node-hour", "0"], "--node-hour 0.0 is not a price above 0"),
         (record(), ["--output", "."], "--output .: it cannot be written"),
@@ -290,6 +377,7 @@ def test_what_gives_no_report_says_why(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("log").write_text(content)
+    (tmp_path.parent / "notes").write_text("of mine")
     assert said in jobsight("report", "log", *more, status=1).err
     assert [file.name for file in tmp_path.iterdir()] == ["log"]
     assert Path("log").read_text() == content
