@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -199,29 +199,32 @@ def _has_index(of: Mapping[str, Any]) -> bool:
     return of["profiled"] == "no" or of["state"] not in (None, ENDED) or any(of[name] is not None for name in named_by)
 
 
-def _conditions(of: Mapping[str, Any]) -> list[ColumnElement[bool]]:
-    """Return the conditions of these filters, all of which must hold, beside user, state and id."""
-    found = [jobs.c[name] == of[name] for name in ("queue", "account", "exit_status") if of[name] is not None]
-    if of["profiled"] is not None:
-        found.append(jobs.c.profiled == (of["profiled"] == "yes"))
-    if (name := of["application"]) is not None:
-        # An index has applications, of which each name has one.
-        of_name = application(name)
-        is_own = jobs.c.application.is_(None) if of_name is None else jobs.c.application == of_name
-        found.append(or_(jobs.c.application == name, *([] if of_name == name else [and_(is_own, jobs.c.name == name)])))
-    if of["since"] is not None:
-        found.append(jobs.c.end >= of["since"])
-    if of["until"] is not None:
-        found.append(jobs.c.end < of["until"])
-    if of["longer_than_s"] is not None:
-        found.append(took_s > of["longer_than_s"])
-    if of["used_below"] is not None:
-        # Per run by its key, as the other filters have left few of them.
-        exact = _MEASURED.where(profiles.c.lower_bound.is_(False)).correlate(jobs)  # arrays have their own profiles
-        found.append(exact.scalar_subquery() * ASKED_PROCESSORS < of["used_below"] / 100 * ASKED_MEMORY)
-    if of["node"] is not None:
-        found.append(jobs.c.id.in_(select(job_nodes.c.run_id).where(job_nodes.c.node == of["node"])))
-    return found
+def _is_application(name: str) -> ColumnElement[bool]:
+    # An index has applications, of which each name has one.
+    of_name = application(name)
+    is_own = jobs.c.application.is_(None) if of_name is None else jobs.c.application == of_name
+    return or_(jobs.c.application == name, *([] if of_name == name else [and_(is_own, jobs.c.name == name)]))
+
+
+def _uses_below(percentage: float) -> ColumnElement[bool]:
+    # Per run by its key, as the other filters have left few of them.
+    exact = _MEASURED.where(profiles.c.lower_bound.is_(False)).correlate(jobs)  # arrays have their own profiles
+    return exact.scalar_subquery() * ASKED_PROCESSORS < percentage / 100 * ASKED_MEMORY
+
+
+_CONDITIONS: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {
+    "queue": jobs.c.queue.__eq__,
+    "account": jobs.c.account.__eq__,
+    "application": _is_application,
+    "exit_status": jobs.c.exit_status.__eq__,
+    "node": lambda name: jobs.c.id.in_(select(job_nodes.c.run_id).where(job_nodes.c.node == name)),
+    "longer_than_s": lambda seconds: took_s > seconds,
+    "used_below": _uses_below,
+    "profiled": lambda known: jobs.c.profiled == (known == "yes"),
+    "since": lambda time: jobs.c.end >= time,
+    "until": lambda time: jobs.c.end < time,
+}
+"""The conditions of filters, beside user, state and id."""
 
 
 def _computed(of: Mapping[str, Any], time_share: ColumnElement[Any]) -> list[ColumnElement[bool]]:
@@ -249,7 +252,8 @@ def job_list(connection: Connection, reader: AnswerReader, now: float, asked: As
     of, cluster = asked.of, asked.cluster
     user, state, job_id, is_span = of["user"], of["state"], of["job_id"], (of["since"], of["until"]) != (None, None)
     *_, memory_share, time_share = columns = run_columns(now)
-    narrowed, computed = _conditions(of), _computed(of, time_share)
+    narrowed = [_CONDITIONS[name](value) for name, value in of.items() if name in _CONDITIONS and value is not None]
+    computed = _computed(of, time_share)
     is_computed = bool(computed) or asked.sort not in _INDEXED
     among_last = None
     if (narrowed or is_computed) and not _has_index(of):

@@ -283,3 +283,9 @@ def test_the_tasks_of_an_array_are_walked_after_exact_ids(served: Served) -> Non
         walked += page["jobs"]
     assert [run["job_id"] for run in walked] == [run["job_id"] for run in whole["jobs"]]
     assert {run["job_id"] for run in walked[:2]} == {"4711", "4711.head"}
+
+
+def test_the_earlier_name_of_the_limit_of_resources_means_the_same(served: Served) -> None:
+    client = served.client("admin")
+    assert ask(client, "resources", size="2") == ask(client, "resources", limit="2")
+    assert ask(client, "resources", limit="20000")["total"] == 3

@@ -8,6 +8,7 @@ import json
 import math
 import re
 import time
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from sqlalchemy import Engine, insert
 from tests import make
 from tests.make import not_none
+from tests.server.web.conftest import Served
 
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.queries.rejected import REJECTIONS
@@ -259,3 +261,18 @@ def test_old_addresses_lead_to_the_new_ones(planted: FlaskClient) -> None:
         answer = planted.get(f"{old}?cluster=alpha%26")
         assert (answer.status_code, answer.location) == (308, f"{new}?cluster=alpha%26")
         assert planted.get(new).status_code == 200
+
+
+def test_each_request_gives_its_connection_back_also_if_it_fails(served: Served) -> None:
+    reading: Any = served.app.extensions["jobsight"].read_engine
+    clients = {"/api": served.client("admin"), "/": served.person()}
+    for address, status in (
+        ("/api/v1/users", 200),
+        ("/api/v1/users?sort=size", 400),
+        ("/api/v1/job?name=nothing", 404),
+        ("/accuracy", 200),
+        ("/node?name=nothing", 404),
+        ("/nowhere", 404),
+    ):
+        answer = clients["/api" if address.startswith("/api") else "/"].get(address)
+        assert (answer.status_code, reading.pool.checkedout()) == (status, 0), address
