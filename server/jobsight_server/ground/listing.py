@@ -13,7 +13,7 @@ import msgspec
 
 from jobsight_server.ground.answers import Record
 from jobsight_server.ground.errors import RefusedError
-from jobsight_server.ground.parameters import NAME, PAGE, Parameter, choice_of
+from jobsight_server.ground.parameters import NAME, PAGES_AT_MOST, Parameter, choice_of, whole_number
 
 Entry = TypeVar("Entry")
 
@@ -117,15 +117,14 @@ class Listing:
 
     def __post_init__(self) -> None:
         order = "ascending or descending (default: the largest, latest or worst first, names from A)"
-        limit = {"type": "integer", "minimum": 1, "maximum": self.rows_at_most}
         parameters = (
             *self.filters,
             *((Parameter("cluster", "only this cluster's", NAME),) if self.of_clusters else ()),
             *((Parameter("search", "only those whose name contains this, ignoring case", NAME),) * self.is_searched),
             Parameter("sort", f"what to sort by (default {self.sorts[0]})", choice_of(self.sorts)),
             Parameter("order", order, choice_of(ORDERS)),
-            Parameter("page", "from 1", PAGE),
-            Parameter("limit", f"rows on a page (default {self.rows})", limit),
+            Parameter("page", "from 1", whole_number(PAGES_AT_MOST)),
+            Parameter("limit", f"rows on a page (default {self.rows})", whole_number(self.rows_at_most)),
             Parameter("cursor", "`next` of the page before, instead of `page`", NAME),
             *self.span,
         )

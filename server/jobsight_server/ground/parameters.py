@@ -12,7 +12,6 @@ LATEST_TIME_S = 1e11
 PAGES_AT_MOST = 10**6
 NAME: dict[str, Any] = {"type": "string", "minLength": 1, "pattern": "^[^\\u0000]+$"}
 TIME: dict[str, Any] = {"type": "number", "minimum": 0, "maximum": LATEST_TIME_S}
-PAGE: dict[str, Any] = {"type": "integer", "minimum": 1, "maximum": PAGES_AT_MOST}
 DAY_OR_TIME = {"anyOf": [{"type": "string", "format": "date"}, {"type": "string", "format": "date-time"}, TIME]}
 
 
@@ -33,6 +32,16 @@ ITS_NAME = Parameter("name", "its name", NAME, required=True)
 def choice_of(values: Sequence[str]) -> dict[str, Any]:
     """Return the schema of one of ``values``."""
     return {"type": "string", "enum": list(values)}
+
+
+def whole_number(at_most: int, least: int = 1) -> dict[str, Any]:
+    """Return the schema of a whole number within these bounds."""
+    return {"type": "integer", "minimum": least, "maximum": at_most}
+
+
+def above_zero(at_most: float) -> dict[str, Any]:
+    """Return the schema of a number above 0."""
+    return {"type": "number", "exclusiveMinimum": 0, "maximum": at_most}
 
 
 RANGES = {

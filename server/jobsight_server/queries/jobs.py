@@ -16,7 +16,7 @@ from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, AS
 from jobsight_server.ground.answers import Metric, Record
 from jobsight_server.ground.job_names import application
 from jobsight_server.ground.listing import Asked, Listing, ListPage
-from jobsight_server.ground.parameters import NAME, SPAN, TIME, Parameter, choice_of
+from jobsight_server.ground.parameters import NAME, SPAN, TIME, Parameter, above_zero, choice_of, whole_number
 from jobsight_server.queries.job_named import named, named_or_task, task_of
 from jobsight_server.queries.running import WATCHED, forecasts_of, over_bound, used_so_far
 from jobsight_server.storage.job_counts import NUMBER
@@ -159,8 +159,7 @@ class JobList(ListPage):
 
 
 FOUND_BY = (*OUTCOMES, KILLED)
-_EXIT_STATUS: dict[str, object] = {"type": "integer", "minimum": -999_999_999, "maximum": 999_999_999}
-_PERCENTAGE: dict[str, object] = {"type": "number", "exclusiveMinimum": 0, "maximum": 100}
+_PERCENTAGE = above_zero(100)
 
 JOBS = Listing(
     (*_INDEXED, "memory", "time", "outcome"),  # the others are computed, for the newest jobs only
@@ -177,7 +176,7 @@ JOBS = Listing(
         Parameter("queue", "only of this queue or partition", NAME),
         Parameter("account", "only of this account", NAME),
         Parameter("application", "only jobs of this name, with or without the number of the run", NAME),
-        Parameter("exit_status", "only with this exit status", _EXIT_STATUS),
+        Parameter("exit_status", "only with this exit status", whole_number(999_999_999, least=-999_999_999)),
         Parameter("node", "only on this node, as the log writes it", NAME),
         Parameter("longer_than_s", "only runs longer than this many seconds", TIME),
         Parameter("used_below", "only runs that used less than this percentage of the requested memory", _PERCENTAGE),

@@ -18,7 +18,7 @@ from jobsight_server.accounting.last_read import is_running
 from jobsight_server.ground.amounts import DAY_S, day_of
 from jobsight_server.ground.answers import Record
 from jobsight_server.ground.listing import Asked, Listing, ListPage
-from jobsight_server.ground.parameters import NAME, Parameter
+from jobsight_server.ground.parameters import NAME, Parameter, above_zero
 from jobsight_server.profiler.usage import link_speeds, speeds_of_links
 from jobsight_server.queries.applications import READ, ended_of
 from jobsight_server.queries.node_states import NodeName, node_loads
@@ -27,7 +27,6 @@ from jobsight_server.savings.savings import Days, stored_days, sums_of_all, wide
 from jobsight_server.storage.engine import fetch, fetch_by_keys
 from jobsight_server.storage.schema import job_nodes, jobs
 
-_UPLINK: dict[str, Any] = {"type": "number", "exclusiveMinimum": 0, "maximum": 1e15}
 APPLICATIONS = Listing(
     ("processor_hours", "jobs", "application"),
     lowest_first=("application",),
@@ -37,7 +36,7 @@ APPLICATIONS = Listing(
     filters=(
         Parameter("user", "only this user's", NAME),
         Parameter("application", "only those of this name", NAME),
-        Parameter("uplink_bps", "bits per second of an uplink (default: a link of the jobs' nodes)", _UPLINK),
+        Parameter("uplink_bps", "bits per second of an uplink (default: a link of the jobs' nodes)", above_zero(1e15)),
     ),
 )
 SPAN_DAYS = 30

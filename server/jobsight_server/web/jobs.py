@@ -13,7 +13,7 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.accounting.runs import STATES
 from jobsight_server.advice.words import scheduler_of
-from jobsight_server.ground.parameters import ITS_NAME, NAME, RANGES, Parameter
+from jobsight_server.ground.parameters import ITS_NAME, NAME, RANGES, Parameter, whole_number
 from jobsight_server.queries.efficiency import RESOURCE_OF
 from jobsight_server.queries.exported_jobs import write_csv
 from jobsight_server.queries.job_detail import Job, RunDetail, job_detail
@@ -136,7 +136,7 @@ JOB = Route(
     (
         ITS_NAME,
         Parameter("cluster", "needed if several clusters have a job with this id", NAME),
-        Parameter("points", "points per time series", {"type": "integer", "minimum": 1, "maximum": POINTS}),
+        Parameter("points", "points per time series", whole_number(POINTS)),
     ),
     own="job",
     page="job",

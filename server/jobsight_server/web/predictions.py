@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -13,7 +13,7 @@ from jobsight_server.advice.recommendation import predictions
 from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.forecasts.prediction import Predictions
 from jobsight_server.ground.answers import Metric
-from jobsight_server.ground.parameters import NAME, Parameter, choice_of
+from jobsight_server.ground.parameters import NAME, Parameter, choice_of, whole_number
 from jobsight_server.web.kit.inputs import (
     GPUS_AT_MOST,
     PARAMETERS,
@@ -30,7 +30,7 @@ from jobsight_server.web.kit.inputs import (
 from jobsight_server.web.kit.routes import Route, context, reading
 
 QUESTIONS_AT_MOST = 10_000
-_GPUS: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": GPUS_AT_MOST}
+_GPUS = whole_number(GPUS_AT_MOST, least=0)
 
 
 class AskedQuestion(JobFields, kw_only=True):

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from jobsight_server.ground.parameters import NAME, Parameter
+from jobsight_server.ground.parameters import NAME, Parameter, above_zero
 from jobsight_server.savings.by_week import SavingsByWeek, savings_by_week
-from jobsight_server.web.kit.inputs import cluster_argument, number_argument
+from jobsight_server.web.kit.inputs import cluster_argument, value_argument
 from jobsight_server.web.kit.routes import Route, reading
 
-_PRICE = Parameter(
-    "node_hour", "price of a node for an hour, such as 0.9", {"type": "number", "exclusiveMinimum": 0, "maximum": 1e9}
-)
+_PRICE = Parameter("node_hour", "price of a node for an hour, such as 0.9", above_zero(1e9))
 
 
 def savings() -> SavingsByWeek:
-    cluster, node_hour = cluster_argument(), number_argument(_PRICE.name, _PRICE.schema)
-    return savings_by_week(reading(), cluster, node_hour)
+    return savings_by_week(reading(), cluster_argument(), value_argument(_PRICE))
 
 
 ROUTES = (

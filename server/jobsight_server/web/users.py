@@ -12,7 +12,7 @@ from jobsight_predictor.forecasters import FIVE
 from jobsight_predictor.question import Question
 from jobsight_server.advice.words import scheduler_of, similar_use
 from jobsight_server.ground.amounts import DAY_S
-from jobsight_server.ground.parameters import ITS_NAME, OF_DAYS, Parameter, choice_of, range_parameters
+from jobsight_server.ground.parameters import ITS_NAME, OF_DAYS, Parameter, choice_of, range_parameters, whole_number
 from jobsight_server.queries.applications import APPLICATIONS, ITS_CLUSTER, RANGE, ApplicationList, applications
 from jobsight_server.queries.efficiency import RESOURCE_OF
 from jobsight_server.queries.user_list import USERS, UserList, user_list
@@ -133,11 +133,7 @@ HISTORY = Route(
         ITS_NAME,
         ITS_CLUSTER,
         *range_parameters(RANGE, OF_DAYS),
-        Parameter(
-            "limit",
-            f"jobs at most, the last ones (default {HISTORY_LISTED})",
-            {"type": "integer", "minimum": 1, "maximum": _HISTORY_AT_MOST},
-        ),
+        Parameter("limit", f"jobs at most, the last ones (default {HISTORY_LISTED})", whole_number(_HISTORY_AT_MOST)),
         Parameter("five", "1: also their forecasts by the published five", choice_of(_YES_NO)),
     ),
     own="name",

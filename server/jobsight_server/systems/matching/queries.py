@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, func, select
 
 from jobsight_server.ground.answers import Record
 from jobsight_server.ground.listing import Asked, Listing, ListPage
-from jobsight_server.ground.parameters import NAME, Parameter, choice_of
+from jobsight_server.ground.parameters import NAME, Parameter, choice_of, whole_number
 from jobsight_server.storage.listed_rows import page_of_rows
 from jobsight_server.systems.matching.catalogue import MOST_POLICIES, Catalogue, HeldPart, ResourcePolicy
 from jobsight_server.systems.matching.resource_state import ResourceError
@@ -124,9 +124,7 @@ RESOURCES = Listing(
     is_searched=False,
     filters=(
         Parameter("type", "only resources of this type", NAME),
-        Parameter(
-            "size", "the same as `limit`, its earlier name", {"type": "integer", "minimum": 1, "maximum": SIZE_AT_MOST}
-        ),
+        Parameter("size", "the same as `limit`, its earlier name", whole_number(SIZE_AT_MOST)),
     ),
 )
 HOLDS_LISTED = 100

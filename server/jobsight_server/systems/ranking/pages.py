@@ -6,7 +6,7 @@ from sqlalchemy import Connection
 from werkzeug.exceptions import BadRequest
 
 from jobsight_server.ground.amounts import SPAN_PATTERN, span_s
-from jobsight_server.ground.parameters import NAME, Parameter, choice_of
+from jobsight_server.ground.parameters import NAME, Parameter, choice_of, whole_number
 from jobsight_server.systems.ranking.board import RankQuestion
 from jobsight_server.systems.ranking.queries import (
     MachineRanker,
@@ -73,17 +73,9 @@ RANK = Route(
         Parameter("application", "application of the user's job", NAME),
         Parameter("cluster", "only this cluster's machines", NAME),
         Parameter("name", "only the machine of this name, with its rank among all", NAME),
-        Parameter(
-            "processors",
-            "processors that must be free (default 1)",
-            {"type": "integer", "minimum": 1, "maximum": PROCESSORS_AT_MOST},
-        ),
+        Parameter("processors", "processors that must be free (default 1)", whole_number(PROCESSORS_AT_MOST)),
         Parameter("include", "all: also busy and absent machines, after the free ones", choice_of((_FREE, _ALL))),
-        Parameter(
-            "limit",
-            f"machines in the answer (default {_LISTED})",
-            {"type": "integer", "minimum": 1, "maximum": MACHINES_AT_MOST},
-        ),
+        Parameter("limit", f"machines in the answer (default {_LISTED})", whole_number(MACHINES_AT_MOST)),
     ),
 )
 ROUTES = (RANK,)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from werkzeug.routing import BaseConverter, IntegerConverter
 
+from jobsight_server.ground.parameters import whole_number
 from jobsight_server.storage.engine import LARGEST_ID
 
-ID: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": LARGEST_ID}
+ID = whole_number(LARGEST_ID, least=0)
 
 
 class NameConverter(BaseConverter):
