@@ -9,7 +9,7 @@ import pytest
 from jobsight_predictor.profile.calibration import FailurePrice
 from jobsight_predictor.profile.groups import Group
 from jobsight_predictor.profile.prospect import Prospect, Witness, prospect
-from jobsight_predictor.profile.reserve import FEW, Bound, Bounds, Case
+from jobsight_predictor.profile.reserve import FEW, Bound, Bounds, Case, RequestedLimits
 
 
 class Priced:
@@ -205,3 +205,12 @@ def test_until_a_few_jobs_of_an_application_have_ended_its_limit_pays_for_cautio
         for is_limit, ended in ((True, FEW - 1), (True, FEW), (False, 0))
     )
     assert cautious > usual == unlimited
+
+
+def test_requests_are_followed_by_what_they_wasted_lately() -> None:
+    """As long as they were good they are not, once they have been twice the bounds."""
+    limits = RequestedLimits("memory", Bounds(0.95))
+    for request, bound, jobs, followed in ((2.0, 4.0, 2000, True), (4.0, 2.0, 500, False), (2.0, 4.0, 1200, True)):
+        for _ in range(jobs):
+            limits.learn(request, bound, 1.0, 1.0)
+        assert limits.are_better is followed

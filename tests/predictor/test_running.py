@@ -40,6 +40,7 @@ def test_probabilities_are_ordered_and_nothing_known_is_forgotten(values: list[f
     grid = np.geomspace(0.1, 1e5, 60).tolist()
     needs = [outlook.needs(value) for value in grid]
     assert needs == sorted(needs, reverse=True)
+    assert needs[0] == pytest.approx(1.0)
     for so_far in grid[:-1]:
         chances = [outlook.exceeds(limit, so_far) for limit in grid]
         assert all(0.0 <= chance <= 1.0 for chance in chances)

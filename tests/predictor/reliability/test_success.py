@@ -8,7 +8,8 @@ from scipy.stats import beta, norm
 
 from jobsight_predictor.reliability.fading import faded
 from jobsight_predictor.reliability.resource_vector import JobEnd
-from jobsight_predictor.reliability.success import chance_not_to_fail, with_end
+from jobsight_predictor.reliability.success import both, chance_not_to_fail, with_end
+from jobsight_predictor.reliability.survival import Chances
 
 DAY = 86_400.0
 
@@ -54,13 +55,24 @@ def test_jobs_of_long_ago_count_as_if_they_had_been_counted_then() -> None:
 
 def test_the_interval_is_the_normal_one_of_the_beta_distribution_within_0_and_1() -> None:
     """Of eight in ten jobs' chances, against scipy; both ends are cut where they leave 0 to 1."""
-    sound, failed = np.array([30.0, 2.0, 0.0, 400.0]), np.array([10.0, 0.0, 0.0, 0.0])
-    prior = (30.0 / 40.0 + 1.0 + 1.0 + 1.0) / 4.0  # the three with jobs, and one that never failed
-    spread = beta(sound + 8.0 * prior, failed + 8.0 * (1.0 - prior))
-    chances = chance_not_to_fail(sound, failed)
-    assert chances.mean == pytest.approx(spread.mean())
-    half = norm.ppf(0.9) * spread.std()
-    assert chances.low == pytest.approx(np.maximum(spread.mean() - half, 0.0), abs=1e-3)
-    assert chances.high == pytest.approx(np.minimum(spread.mean() + half, 1.0), abs=1e-3)
-    assert chances.high[1] == 1.0
-    assert chances.known.tolist() == [True, True, False, True]
+    for black_holes in (0, 20):
+        sound = np.array([30.0, 2.0, 0.0, 400.0, *[0.0] * black_holes])
+        failed = np.array([10.0, 0.0, 0.0, 0.0, *[300.0] * black_holes])
+        # The mean of those with jobs, and of one that never failed.
+        prior = (30.0 / 40.0 + 1.0 + 1.0 + 1.0) / (4.0 + black_holes)
+        spread = beta(sound + 8.0 * prior, failed + 8.0 * (1.0 - prior))
+        chances = chance_not_to_fail(sound, failed)
+        assert chances.mean == pytest.approx(spread.mean())
+        half = norm.ppf(0.9) * spread.std()
+        assert chances.low == pytest.approx(np.maximum(spread.mean() - half, 0.0), abs=1e-3)
+        assert chances.high == pytest.approx(np.minimum(spread.mean() + half, 1.0), abs=1e-3)
+        assert chances.low[-1] == 0.0 if black_holes else chances.high[1] == 1.0
+        assert chances.known.tolist() == [True, True, False, *[True] * (1 + black_holes)]
+
+
+def test_both_happen_with_the_product_of_their_chances() -> None:
+    one, other = (
+        Chances(*np.array([[mean], [low], [high]]), np.array([known]))
+        for mean, low, high, known in ((0.5, 0.4, 0.6, True), (0.8, 0.5, 0.9, False))
+    )
+    assert [column.tolist() for column in both(one, other)] == [[0.4], [0.2], [0.54], [True]]

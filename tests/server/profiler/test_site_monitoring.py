@@ -15,7 +15,8 @@ from tests.server.profiler.monitoring import History, Point, prometheus, victori
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.learning.finished import LearningOptions, profile_finished
-from jobsight_server.profiler.site_monitoring import SiteMonitoring
+from jobsight_server.measurements.job_measurements import JobMeasurements
+from jobsight_server.profiler.site_monitoring import SiteMonitoring, _together
 from jobsight_server.queries.applications import APPLICATIONS, applications
 from jobsight_server.queries.job_detail import job_detail, run_efficiencies
 from jobsight_server.savings.savings import Asking, Days
@@ -326,3 +327,12 @@ def test_replicas_a_changed_label_and_a_second_cluster(site: Any, shared_url: st
     assert found["memory"].value == near(PEAK / 4)
     assert not found["memory"].lower_bound
     assert found["gpu_memory"].value == near(4e10)
+
+
+def test_of_several_servers_the_first_that_has_a_quantity_of_a_node_counts() -> None:
+    one = JobMeasurements({"n1": {"memory": ["one"]}}, {}, {"memory": "one"})  # type: ignore[list-item]
+    of_other = {"n1": {"memory": ["other"], "cpu_s": ["other"]}, "n2": {"memory": ["other"]}}
+    other = JobMeasurements(of_other, {}, {"memory": "other"})  # type: ignore[arg-type]
+    found = _together([one, other])
+    assert found.nodes == {"n1": {"memory": ["one"], "cpu_s": ["other"]}, "n2": {"memory": ["other"]}}
+    assert found.too_low == {"memory": "one"}

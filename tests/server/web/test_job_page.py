@@ -144,7 +144,7 @@ def lines(memory: float | None, runtime: float | None, *asked: Any) -> list[str]
 
 PER_CPU, WALLTIME = "#SBATCH --mem-per-cpu=683M\n#SBATCH --time=1-01:30:00", "\n#PBS -l walltime=25:30:00"
 
-PER_NODE = PER_CPU.replace("mem-per-cpu=683M", "mem=1366M")
+PER_NODE = PER_CPU.replace("mem-per-cpu=683M", "mem=1366M\n# on each of 2 nodes")
 INSTEAD = "# in place of any --mem-per-cpu or --mem-per-gpu"
 
 

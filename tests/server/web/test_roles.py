@@ -16,13 +16,14 @@ from tests import make
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.serve.app import ROUTES
 from jobsight_server.settings.tables import Access
+from jobsight_server.web.kit.moved import MOVED
 
 from .conftest import HOSTILE, NOW, add_job
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 
 FORM = {"Sec-Fetch-Site": "same-origin"}
-OPEN = {"/health", "/ready", "/login", "/logout", "/assets/<path:filename>"}
+OPEN = {"/health", "/ready", "/login", "/logout", "/assets/<path:filename>", *MOVED}
 USERS_MAY = {
     "/api/v1/openapi.json",
     "/api/v1/user",
