@@ -10,8 +10,9 @@ import jsonschema
 import pytest
 from openapi_spec_validator import validate
 
-HOSTILE = "<script>alert(1)</script>"
 from jobsight_server.web.kit.moved import MOVED
+
+HOSTILE = "<script>alert(1)</script>"
 
 
 def test_it_is_valid_openapi(served: Any) -> None:
