@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from jobsight_server.queries.efficiency import Efficiency
 from jobsight_server.queries.job_detail import RunDetail, RunEfficiency
-from jobsight_server.web.kit.units import RESOURCE_TITLES, bound_value, duration, resource_value
+from jobsight_server.web.kit.units import bound_value, duration, resource_value
 
 BARS = ("memory", "processors", "gpus", "runtime")
 """Resources in the order of the sentence and of the bars of a job's page."""
@@ -78,10 +78,7 @@ def _short(amount: str) -> str:
 
 
 def _noun(entry: Efficiency, value: float | None) -> str:
-    if entry.resource not in ("processors", "gpus"):
-        return ""
-    noun = RESOURCE_TITLES[entry.resource].removesuffix("s")
-    return f" {noun if entry.resource == 'gpus' else noun.lower()}{'' if value == 1 else 's'}"
+    return f" {_NAMES[entry.resource]}{'' if value == 1 else 's'}" if entry.resource in ("processors", "gpus") else ""
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -1,8 +1,6 @@
 // The figures of a chart as a table below it, made when it is opened.
 import { format } from "./format.js";
 
-const NONE = { show() {} };
-
 function cell(name, text, className = "") {
   const element = document.createElement(name);
   element.textContent = text;
@@ -28,7 +26,6 @@ function jobLink({ name, href }) {
 }
 
 export function figures(details, unit) {
-  if (details === null) return NONE;
   const box = details.querySelector(".scroll");
   let shown = null;
 

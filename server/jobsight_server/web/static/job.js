@@ -19,24 +19,24 @@ function readings(kind, { own, series }) {
 }
 
 // The sum over the nodes: at each time of the last reading of each, unknown where one is.
-function total(curves) {
-  const times = [...new Set(curves.flatMap((curve) => curve.times))].sort((a, b) => a - b), at = curves.map(() => -1);
-  const values = times.map((time) => curves.reduce((sum, curve, i) => {
+function total(times, found) {
+  const at = found.map(() => -1);
+  return times.map((time) => found.reduce((sum, curve, i) => {
     while (curve.times[at[i] + 1] <= time) at[i] += 1;
     const value = curve.values[at[i]];
     return sum === null || value == null ? null : sum + value;
   }, 0));
-  return { line: SUM, times, values };
 }
 
-// Each node, their sum where it is an amount, and the request of the job as a level line.
+// Each node, their sum where it is an amount, and the job's request as a level line.
 function curves(kind, run, nodes, lines) {
   const found = nodes.map((node, i) => ({ line: lines[i], ...readings(kind, node) })).filter(({ times }) => times?.length > 0);
-  if (found.length === 0 || kind === "cpu_utilisation") return found;
+  if (kind === "cpu_utilisation") return found;
+  const times = [...new Set(found.flatMap((curve) => curve.times))].sort((a, b) => a - b);
   const request = run.efficiency.find(({ resource }) => resource === REQUESTED[kind])?.requested;
-  const times = [...found, ...(found.length > 1 ? [total(found)] : [])];
-  const ends = [Math.min(...found.map((curve) => curve.times[0])), Math.max(...found.map((curve) => curve.times.at(-1)))];
-  return request == null ? times : [...times, { line: REQUEST, times: ends, values: [request, request] }];
+  if (found.length > 1) found.push({ line: SUM, times, values: total(times, found) });
+  if (request != null) found.push({ line: REQUEST, times, values: times.map(() => request) });
+  return found;
 }
 
 function marks(box) {
