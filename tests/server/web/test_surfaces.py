@@ -163,9 +163,8 @@ def test_predict_takes_what_is_not_given_from_the_last_job_and_pages_and_mail_sa
     is_less = mib < (USERS[user].asked or 0)
     assert (mail is not None) == is_less
     assert mail is None or [*pasted([{"text": mail.text}])] == [mib]
-    gains = [gain for gain in page.user_gains if gain.row.name == user]
-    assert len(gains) == is_less
-    needs = [more for more in page.need_more if more.user == user and more.metric == "memory"]
-    for lines in [*(gain.ask_lines for gain in gains), *(more.ask_lines for more in needs)]:
-        assert [*pasted([{"text": line.text} for line in lines])] == [mib]
-    assert [more.ask_for for more in needs] == ([memory] if user == "raised" else [])
+    lines = [line for found in page.findings for line in found.lines if (line.user, line.metric) == (user, "memory")]
+    assert bool(lines) == (is_less or user == "raised")
+    for line in lines:
+        assert line.ask_for == memory
+        assert [*pasted([{"text": line.text} for line in line.ask_lines])] == [mib]
