@@ -19,7 +19,7 @@ from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.savings.savings import Asking, LeftOut, stored_days
-from jobsight_server.savings.waste import Waste, WasteRequest, waste
+from jobsight_server.savings.waste import WASTE, Waste, waste
 from jobsight_server.settings.declared import Settings
 
 Floats = NDArray[np.float64]
@@ -106,7 +106,7 @@ def take_account(engine: Engine) -> Account:
             _fit(account, metric, rows)
         if (days := stored_days(connection)) is not None:
             asking = Asking(connection, AnswerReader(forecast_config(Settings())))
-            found = waste(connection, asking, WasteRequest(days.first, days.last, "cluster"))
+            found = waste(connection, asking, WASTE.asked(by="cluster"), days)
             if found.memory.jobs:
                 account.memory, account.left_out = found.memory, found.left_out["memory"]
     return account
