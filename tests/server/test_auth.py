@@ -109,11 +109,11 @@ def test_the_command_creates_lists_and_revokes(jobsight: Jobsight, database_url:
     with pytest.raises(AuthError):
         TokenCache(engine).authenticate(f"Bearer {secret}", ("scheduler",), 0.0)
     with engine.connect() as connection:
-        revoked = list_tokens(connection)[0]["revoked"]
+        revoked = list_tokens(connection)[0].revoked
     assert "token 99" in tokens("revoke", "99", status=1).err
     tokens("revoke", token.id)
     with engine.connect() as connection:
-        assert list_tokens(connection)[0]["revoked"] == revoked, "the first revocation stands"
+        assert list_tokens(connection)[0].revoked == revoked, "the first revocation stands"
     engine.dispose()
 
 

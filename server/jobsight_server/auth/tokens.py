@@ -7,11 +7,11 @@ import secrets
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from sqlalchemy import Connection, Engine, insert, select, update
 
 from jobsight_server.auth.node_names import NodeNamesError, node_names
+from jobsight_server.ground.answers import Record
 from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.engine import driver_sql
 from jobsight_server.storage.schema import tokens
@@ -107,10 +107,22 @@ def create_token(
     return number, secret
 
 
-def list_tokens(connection: Connection) -> list[dict[str, Any]]:
-    """Return every token ever created, without digest, oldest first."""
-    columns = [column for column in tokens.c if column.name != "digest"]
-    return [dict(row) for row in connection.execute(select(*columns).order_by(tokens.c.id)).mappings()]
+class ListedToken(Record):
+    """A token in a list, without its digest; ``created`` and ``revoked`` are UTC epoch seconds."""
+
+    id: int
+    name: str
+    role: str
+    created: float
+    revoked: float | None
+    cluster: str | None
+    nodes: str | None
+    user: str | None
+
+
+def list_tokens(connection: Connection) -> list[ListedToken]:
+    """Return every token ever created, oldest first."""
+    return [ListedToken.of_row(row) for row in connection.execute(select(tokens).order_by(tokens.c.id))]
 
 
 def revoke_token(connection: Connection, number: int, now: float) -> None:

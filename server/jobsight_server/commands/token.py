@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from jobsight_server.auth.sessions import create_login
-from jobsight_server.auth.tokens import ROLES, create_token, list_tokens, revoke_token
+from jobsight_server.auth.tokens import ROLES, ListedToken, create_token, list_tokens, revoke_token
+from jobsight_server.command_line.answers import print_json
 from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
 from jobsight_server.commands.database import open_database
 from jobsight_server.front.addresses import tcp_address
@@ -103,26 +103,26 @@ def _warn_of_undeclared(args: argparse.Namespace, stored: set[str]) -> None:
         )
 
 
-def _print_list(found: list[dict[str, object]], *, as_json: bool) -> None:
+def _print_list(found: list[ListedToken], *, as_json: bool) -> None:
     if as_json:
-        print(json.dumps(found))
+        print_json(found)
         return
     print(f"{'id':>4}  {'role':<10}{'created':<18}{'revoked':<18}{'may send as':<24}name")
     for token in found:
-        created, revoked = _moment(token["created"]), _moment(token["revoked"])
+        created, revoked = _moment(token.created), _moment(token.revoked)
         scope = _scope(token)
-        print(f"{token['id']:>4}  {token['role']:<10}{created:<18}{revoked:<18}{scope:<24}{token['name']}")
+        print(f"{token.id:>4}  {token.role:<10}{created:<18}{revoked:<18}{scope:<24}{token.name}")
 
 
-def _scope(token: dict[str, object]) -> str:
-    if token["user"] is not None:
-        return f"reads {token['user']}"
-    if token["role"] in ("scheduler", "submitter", "staff"):
+def _scope(token: ListedToken) -> str:
+    if token.user is not None:
+        return f"reads {token.user}"
+    if token.role in ("scheduler", "submitter", "staff"):
         return "-"
-    if token["cluster"] is None:
+    if token.cluster is None:
         return "any cluster"
-    return f"{token['cluster']} {token['nodes'] or 'any node'}"
+    return f"{token.cluster} {token.nodes or 'any node'}"
 
 
-def _moment(time_s: object) -> str:
-    return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%d %H:%M}" if isinstance(time_s, float) else "-"
+def _moment(time_s: float | None) -> str:
+    return f"{datetime.fromtimestamp(time_s, UTC):%Y-%m-%d %H:%M}" if time_s is not None else "-"

@@ -191,7 +191,7 @@ def test_the_command_binds_tokens(jobsight: Jobsight, engine: Engine) -> None:
     assert ["any cluster" in line for line in lines] == [True, False, True]
     assert "alpha n[001-128]" in lines[1]
     with engine.connect() as connection:
-        assert [(row["cluster"], row["nodes"]) for row in list_tokens(connection)][1] == ("alpha", "n[001-128]")
+        assert [(row.cluster, row.nodes) for row in list_tokens(connection)][1] == ("alpha", "n[001-128]")
     make.execute(engine, ENDED, {"cluster": "alpha", "job_id": "1"})
     assert "not declared" not in create("--cluster", "alpha").err
     assert "cluster 'alhpa' is not declared yet (known: alpha)" in create("--cluster", "alhpa").err
