@@ -6,11 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-BENCHMARKS = (
-    "ingest.py",
-    "backlog.py",
-    "simulator.py",
-)
+BENCHMARKS = ("ingest.py", "backlog.py", "simulator.py")
 
 if __name__ == "__main__":
     for name in BENCHMARKS:

@@ -27,11 +27,7 @@ BEHAVIOURS = {"X": "with spikes", "Y": "drifting", "Z": "switching"}
 
 
 def document(
-    completion: Accounts,
-    submission: Accounts,
-    users: Mapping[str, Any],
-    missing: Sequence[str],
-    before: str,
+    completion: Accounts, submission: Accounts, users: Mapping[str, Any], missing: Sequence[str], before: str
 ) -> str:
     """Write the whole document. `users`: text about single users; `missing`: workloads that are not here; `before`: the
     current document, whose calibration stays (another benchmark measures it)."""

@@ -19,10 +19,7 @@ from jobsight_server.ingest.wire import decode
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "batch.json"
 BOOT = "0b8e6f5c-3f3a-4e0e-9a51-6f9f1d2c7a10"
-PORTS = (
-    Interface("eth0", "ethernet", 64, 10**9),
-    Interface("mlx5_0/1", "infiniband", 32, 10**11),
-)
+PORTS = (Interface("eth0", "ethernet", 64, 10**9), Interface("mlx5_0/1", "infiniband", 32, 10**11))
 JOBS_GOLDEN = GOLDEN.with_name("batch-jobs.json")
 MB = 1_000_000
 USES = (

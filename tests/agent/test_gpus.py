@@ -49,11 +49,7 @@ def test_each_card_is_read_in_order_and_nothing_else(tmp_path: Path) -> None:
 
 
 WRONG = ("", "\n", "N/A\n", "-1\n", "-22\n", "0x25\n", "3.5\n", "1 2\n", "9" * 30, None)
-FILES = {
-    "gpu_busy_percent": "busy_percent",
-    "mem_info_vram_used": "used_bytes",
-    "mem_info_vram_total": "total_bytes",
-}
+FILES = {"gpu_busy_percent": "busy_percent", "mem_info_vram_used": "used_bytes", "mem_info_vram_total": "total_bytes"}
 
 
 @pytest.mark.parametrize(

@@ -16,12 +16,7 @@ from jobsight_emulator.plan import Faults, SitePlan
 END = 1_700_000_040
 DAY_S = 86_400
 PLAN = SitePlan(
-    16,
-    2,
-    END - 3 * DAY_S,
-    END,
-    seed=5,
-    faults=Faults(outage_every_s=2 * DAY_S, late_batches=0.05, lost_marks=0.01),
+    16, 2, END - 3 * DAY_S, END, seed=5, faults=Faults(outage_every_s=2 * DAY_S, late_batches=0.05, lost_marks=0.01)
 )
 STEP_S = 92 * 60
 

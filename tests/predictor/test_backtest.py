@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 
 from jobsight_predictor.evaluation.backtest import run_backtest
 from jobsight_predictor.evaluation.jobs import Jobs, Protocol, grouped, in_time, known_when_asked
-from jobsight_predictor.evaluation.replay import (
-    pqm_when_asked,
-    replay_both,
-    replay_forecaster,
-    replay_jobsight,
-)
+from jobsight_predictor.evaluation.replay import pqm_when_asked, replay_both, replay_forecaster, replay_jobsight
 from jobsight_predictor.evaluation.scores import accuracies, auc, summary
 from jobsight_predictor.forecasters import FORECASTERS
 from jobsight_predictor.question import Question
@@ -77,9 +72,7 @@ def test_submission_protocol_knows_every_earlier_job() -> None:
 
 
 @settings(deadline=None, max_examples=60)
-@given(
-    times=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 10)), max_size=25),
-)
+@given(times=st.lists(st.tuples(st.integers(0, 20), st.integers(0, 10)), max_size=25))
 def test_events_come_in_time_and_never_from_the_future(times: list[tuple[int, int]]) -> None:
     n = len(times)
     times.sort()

@@ -5,12 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobsight_predictor.profile.calibration import (
-    ExpertWeights,
-    Forecasts,
-    best_vote,
-    capped_error,
-)
+from jobsight_predictor.profile.calibration import ExpertWeights, Forecasts, best_vote, capped_error
 from jobsight_predictor.question import GroupKey, JobGroups, Question, job_keys
 from jobsight_predictor.series import accuracy
 

@@ -21,12 +21,7 @@ from jobsight_predictor.runtime.accuracy import (
     TimeSliceAccuracy,
     bin_of,
 )
-from jobsight_predictor.runtime.success import (
-    HALF_LIFE_H,
-    MachineFailure,
-    Recalibration,
-    SuccessProbability,
-)
+from jobsight_predictor.runtime.success import HALF_LIFE_H, MachineFailure, Recalibration, SuccessProbability
 
 SMOOTH = RuntimeAccuracy(beta.cdf(GRID, 0.6, 0.9), 1000.0, "beta")
 ratios = st.lists(st.floats(0.0, 3.0), max_size=50)

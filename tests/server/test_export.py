@@ -29,10 +29,7 @@ def test_an_unknown_cluster_is_named_and_nothing_written(
 
 
 def test_without_pyarrow_it_says_what_to_install(
-    sqlite_engine: Engine,
-    tmp_path: Path,
-    jobsight: Jobsight,
-    monkeypatch: pytest.MonkeyPatch,
+    sqlite_engine: Engine, tmp_path: Path, jobsight: Jobsight, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)  # as Python notes what it must not import
     refused = jobsight("export", "jobs", tmp_path / "jobs.parquet", on=sqlite_engine, status=1).err

@@ -246,13 +246,7 @@ def test_the_command_says_first_what_to_do(engine: Engine, jobsight: Jobsight) -
 def test_without_processors_the_job_has_as_many_as_the_last_similar_one(engine: Engine, jobsight: Jobsight) -> None:
     fill(engine, "u", [1.5e9, 2.5e9, 2.5e9, 1.2e9], metric="memory")
     make.execute(engine, update(jobs).values(processors=8))
-    ask = partial(
-        jobsight,
-        "predict",
-        "--cluster",
-        "alpha",
-        on=engine,
-    )
+    ask = partial(jobsight, "predict", "--cluster", "alpha", on=engine)
     assert ask("--user", "u").out == ask("--user", "u", "--processors", "8").out
     assert "What is not given is as in your last job" in ask("--user", "u").err
     assert "u has run no mesh: amounts are for one processor" in ask("--user", "u", "--application", "mesh").err

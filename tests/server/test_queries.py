@@ -89,12 +89,7 @@ def test_nodes_are_up_late_or_silent(engine: Engine) -> None:
         figures = now_page(connection, NOW, JOBS.asked())[0]
         assert [node.name for node in node_list(connection, NOW, NODES.asked(cluster="beta")).nodes] == ["silent"]
     assert found == {"up": "up", "late": "late", "silent": "silent"}
-    assert asdict(figures.nodes) == {
-        "total": 3,
-        "up": 1,
-        "late": 1,
-        "silent": 1,
-    }
+    assert asdict(figures.nodes) == {"total": 3, "up": 1, "late": 1, "silent": 1}
 
 
 def test_the_rate_of_samples_counts_each_sample_once(engine: Engine) -> None:

@@ -66,10 +66,7 @@ def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> Non
         ("listne = 1", "unknown setting 'listne'"),
         ("query_workers = 0", "query_workers = 0: expected `int` >= 1"),
         ('query_workers = "many"', "query_workers = 'many': expected `int`, got `str`"),
-        (
-            'cookie_secure = "perhaps"',
-            "cookie_secure = 'perhaps': expected `bool`, got `str`; choose from true, false",
-        ),
+        ('cookie_secure = "perhaps"', "cookie_secure = 'perhaps': expected `bool`, got `str`; choose from true, false"),
         ("retention_days = nan", "retention_days = nan: expected `float` >= 0.01"),
         ("retention_days = inf", "retention_days = inf: expected `float` <= 36500.0"),
         ("query_workers = 1000000", "query_workers = 1000000: expected `int` <= 256"),

@@ -8,13 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobsight_predictor.reliability.rank import ranked
-from jobsight_predictor.reliability.resource_vector import (
-    SuccessRecord,
-    after_job,
-    blamed,
-    capacities,
-    vectors,
-)
+from jobsight_predictor.reliability.resource_vector import SuccessRecord, after_job, blamed, capacities, vectors
 
 H = 3600.0
 

@@ -10,16 +10,9 @@ import pytest
 
 from jobsight_papers.schedules.lublin import lublin
 from jobsight_predictor.question import Question
-from jobsight_scheduler.coallocation.bandwidth_sources import (
-    BandwidthSource,
-    bandwidth_source,
-)
+from jobsight_scheduler.coallocation.bandwidth_sources import BandwidthSource, bandwidth_source
 from jobsight_scheduler.coallocation.clusters import Allocation, Clusters
-from jobsight_scheduler.coallocation.communication import (
-    CommunicatingJobs,
-    SyntheticWorkload,
-    draw_communication,
-)
+from jobsight_scheduler.coallocation.communication import CommunicatingJobs, SyntheticWorkload, draw_communication
 from jobsight_scheduler.coallocation.cosimulation import CoSimulation
 from jobsight_scheduler.coallocation.placement import PLACEMENTS, SpreadPlacement
 from jobsight_scheduler.coallocation.scheduler import Scheduler

@@ -114,12 +114,7 @@ def check(batch: Batch, answer: dict[str, Any]) -> None:
 
 
 def random_batch(
-    seed: int,
-    jobs: int = 4,
-    resources: int = 4,
-    types: int = 2,
-    is_fractional: bool = False,
-    load: float = 0.7,
+    seed: int, jobs: int = 4, resources: int = 4, types: int = 2, is_fractional: bool = False, load: float = 0.7
 ) -> Batch:
     """A batch without structure of ours: any number of types, kinds, predicates and counts."""
     rng = random.Random(seed)

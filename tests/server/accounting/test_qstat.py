@@ -66,9 +66,7 @@ def torque(name: str = "cfd", state: str = "Q") -> bytes:
 
 
 @pytest.mark.parametrize(
-    "listed",
-    [lambda: PBS.entries(document(_7=pbs_job())), lambda: TORQUE.entries(torque())],
-    ids=["pbspro", "torque"],
+    "listed", [lambda: PBS.entries(document(_7=pbs_job())), lambda: TORQUE.entries(torque())], ids=["pbspro", "torque"]
 )
 def test_what_is_read(listed: Callable[[], Any]) -> None:
     (job,) = listed()
@@ -85,10 +83,7 @@ def test_what_json_lacks_is_read() -> None:
         assert (first.event and first.event.run and first.event.run.name) == name
         assert (second.event and second.event.run and second.event.run.name) == '":005,'
     raw = text.encode().replace(b"NAME", b"a\x01\tb\xe9").replace(b"COUNT", b"\\u0000\\ud800")
-    assert [job.event.run.name for job in PBS.entries(raw) if job.event and job.event.run] == [
-        "a\x01\tb\xe9",
-        "??",
-    ]
+    assert [job.event.run.name for job in PBS.entries(raw) if job.event and job.event.run] == ["a\x01\tb\xe9", "??"]
 
 
 def test_what_is_no_waiting_job_has_no_event_and_what_is_over_is_not_listed() -> None:

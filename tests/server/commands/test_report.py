@@ -368,12 +368,7 @@ def test_runs_that_were_idle_or_not_seen_are_named_and_count_nowhere(
     ],
 )
 def test_what_gives_no_report_says_why(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    jobsight: Jobsight,
-    content: str,
-    more: list[str],
-    said: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobsight: Jobsight, content: str, more: list[str], said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("log").write_text(content)

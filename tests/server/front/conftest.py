@@ -38,9 +38,7 @@ class Running:
         listener = listen("127.0.0.1:0", 128)
         self.port: int = listener.getsockname()[1]
         bridge = WsgiBridge(
-            self._app,
-            lambda method, path, length: self._lane if path.startswith("/slow") else None,
-            BODY_LIMIT,
+            self._app, lambda method, path, length: self._lane if path.startswith("/slow") else None, BODY_LIMIT
         )
         self.front = Front(bridge, self.limits, 5, self.recorded.update)
         self._thread = threading.Thread(target=self.front.run, args=([listener],))

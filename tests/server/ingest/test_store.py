@@ -52,12 +52,7 @@ def test_a_batch_counts_once(store: SampleStore, engine: Engine, make_batch: Mak
     first = store.apply([submission(batch)])
     again = store.apply([submission(batch), submission(batch)])
     other = store.apply([submission(batch, checksum=2)])
-    assert [outcome.status for outcome in first + again + other] == [
-        "stored",
-        "duplicate",
-        "duplicate",
-        "conflict",
-    ]
+    assert [outcome.status for outcome in first + again + other] == ["stored", "duplicate", "duplicate", "conflict"]
     assert first[0].samples == 3
     found = [(row[0], row[1], row[4], row[5]) for row in stored(engine)]
     assert found == [(1000.0, 0, 1 << 30, 0.0), (1010.0, 100, 1 << 30, 0.0), (1020.0, 300, 1 << 30, 0.0)]

@@ -50,11 +50,7 @@ def bandwidth(site: Any, fabric: Fabric, *on: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("fabric", "name", "value"),
-    [
-        ("fastest", "infiniband", 5e6 * 8 / 2),
-        ("sum", "sum", 5.001e6 * 8 / 2),
-    ],
+    ("fabric", "name", "value"), [("fastest", "infiniband", 5e6 * 8 / 2), ("sum", "sum", 5.001e6 * 8 / 2)]
 )
 def test_the_setting_chooses_and_the_page_shows_each(site: Any, fabric: Fabric, name: str, value: float) -> None:
     a_node(site, "n1", 1000, 5_000_000, ETHERNET, INFINIBAND)

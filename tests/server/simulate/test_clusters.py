@@ -58,10 +58,7 @@ def test_options_that_do_not_go_together_are_refused(trace: Path, jobsight: Jobs
     for options, message in (
         (["--uplink", "1M"], "--uplink does not go with one machine, but with --clusters or --clusters on a database"),
         (["--classes", "4x32M"], "--classes does not go with one machine, but with --memory"),
-        (
-            ["--clusters", "2x4", "--policy", "easy"],
-            "--policy does not go with --clusters, but with one machine",
-        ),
+        (["--clusters", "2x4", "--policy", "easy"], "--policy does not go with --clusters, but with one machine"),
         (["--memory", "--clusters", "2x4"], "--clusters does not go with --memory"),
         (["--memory", "--policy", "easy++"], "--policy does not go with --memory, but with one machine"),
     ):

@@ -104,11 +104,7 @@ def test_bad_input_is_named(
 
 
 def test_the_finished_jobs_of_a_site(
-    engine: Engine,
-    database_url: str,
-    simulate: Command,
-    jobsight: Jobsight,
-    tmp_path: Path,
+    engine: Engine, database_url: str, simulate: Command, jobsight: Jobsight, tmp_path: Path
 ) -> None:
     """Worked out by hand: 1 and 2 ran side by side, so the machine has 6; 3 was submitted first and waited.
 

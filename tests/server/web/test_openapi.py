@@ -128,12 +128,7 @@ def matching_requests(api: str) -> Iterator[tuple[str, str, Any, int]]:
     yield "post", f"{api}/resources/state", {"resources": reports}, 200
     yield "put", f"{api}/policies", {"policies": [{"effect": "deny", "classes": ["y"], "hours": [1, 2]}]}, 200
     yield "get", f"{api}/policies", None, 200
-    yield (
-        "put",
-        f"{api}/objectives",
-        {"objectives": ["throughput", {"name": "own", "X": "price"}]},
-        200,
-    )
+    yield ("put", f"{api}/objectives", {"objectives": ["throughput", {"name": "own", "X": "price"}]}, 200)
     yield "get", f"{api}/objectives", None, 200
     yield "post", f"{api}/matches?dry_run=1", jobs, 200
     yield "post", f"{api}/matches", jobs, 200

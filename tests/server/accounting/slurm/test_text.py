@@ -140,12 +140,7 @@ def test_local_times_are_of_this_machine(in_prague: None) -> None:
     ],
 )
 def test_clocks_set_back(
-    events: Read,
-    in_prague: None,
-    start: str,
-    end: str,
-    elapsed: str | None,
-    expected: tuple[int, int],
+    events: Read, in_prague: None, start: str, end: str, elapsed: str | None, expected: tuple[int, int]
 ) -> None:
     back = 1_792_890_000
     one = row("7", Start=f"2026-10-25T{start}", End=f"2026-10-25T{end}", ElapsedRaw=elapsed or "")
