@@ -65,7 +65,7 @@ def walk(action: Callable[[], Any]) -> Walk:
     ("url", "modules", "moves"),
     [
         (QUESTION, 22, 430),
-        ("/api/v1/users", 10, 45),
+        ("/api/v1/users", 12, 76),
         ("/api/v1/user?cluster=alpha&name=ann", 26, 530),
         ("/api/v1/accuracy", 30, 2400),
         ("/api/v1/waste", 29, 1300),

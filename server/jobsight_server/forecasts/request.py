@@ -25,7 +25,7 @@ from jobsight_server.ground.amounts import MIB
 from jobsight_server.ground.errors import UserError
 from jobsight_server.ground.facts import facts_of
 from jobsight_server.ground.job_names import application
-from jobsight_server.profiler.profile import UseConfig
+from jobsight_server.profiler.exactness import UseConfig
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.schema import jobs

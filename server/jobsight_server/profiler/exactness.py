@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from jobsight_server.ground.answers import Record
+from jobsight_server.settings.declared import Fabric
 
 SHORT_S = 10.0
 """Longest run for which a source without CPU time or memory may still be complete."""
@@ -33,6 +34,18 @@ STARTING_S = 1.0
 
 Quantity = Literal["resident", "virtual", "with_cache", "node"]
 """Memory: of the job's processes without page cache; their address space; with page cache; of nodes above idle."""
+
+
+@dataclass(frozen=True, slots=True)
+class UseConfig:
+    """How the use of a site's runs is read.
+
+    ``fabric`` is the network whose bandwidth counts, ``resident`` the clusters whose logs have no page cache in their
+    memory.
+    """
+
+    fabric: Fabric = "fastest"
+    resident: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

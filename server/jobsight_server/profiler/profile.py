@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
 import msgspec
@@ -49,19 +49,6 @@ from jobsight_server.profiler.sampled import (
 from jobsight_server.profiler.usage import MOST_UNKNOWN, SUM, by_fabric, cpu, fastest, network
 from jobsight_server.settings.declared import Fabric
 from jobsight_server.storage.readings.sample_columns import Floats
-
-
-@dataclass(frozen=True, slots=True)
-class UseConfig:
-    """How the use of a site's runs is read.
-
-    ``fabric`` is the network whose bandwidth counts, ``resident`` the clusters whose logs have no page cache in their
-    memory.
-    """
-
-    fabric: Fabric = "fastest"
-    resident: frozenset[str] = frozenset()
-
 
 CGROUP = "cgroup"
 BITS = 8.0  # of a byte

@@ -11,10 +11,10 @@ import numpy as np
 from sqlalchemy import Connection, Engine, bindparam, text
 
 from jobsight_server.measurements.job_measurements import JobMeasurements
-from jobsight_server.profiler.exactness import Measurements
+from jobsight_server.profiler.exactness import Measurements, UseConfig
 from jobsight_server.profiler.gpus import gpus_of_monitoring, gpus_of_nodes, read_gpus
 from jobsight_server.profiler.memory import Idle, idle_before, idle_beside, inside
-from jobsight_server.profiler.profile import UseConfig, profile
+from jobsight_server.profiler.profile import profile
 from jobsight_server.profiler.runs import (
     FRESH_S,
     Boundaries,

@@ -329,7 +329,7 @@ def test_runs_that_were_idle_or_not_seen_are_named_and_count_nowhere(
 ) -> None:
     """Two runs of gus's hold as long as 40 others together, with 11 s of CPU time in each."""
     page = tmp_path / "report.html"
-    without = jobsight("report", log, "--output", page)
+    without = jobsight("report", log, "--output", page).out
     unseen = [record(number=300 + number, user="gus", name="raw") for number in range(2)]
     with log.open("a") as stream:
         stream.writelines(

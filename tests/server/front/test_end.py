@@ -11,7 +11,7 @@ import pytest
 # What arrives before uvicorn's loop turns must count as well.
 TERMINATED_EARLY = """
 import os, signal
-from jobsight_server.front.table import CONNECTIONS, Limits
+from jobsight_server.front.table import CONNECTIONS, ConnectionLimits
 from jobsight_server.front.addresses import listen
 from jobsight_server.front.server import Front, run
 
@@ -20,7 +20,7 @@ class Early(Front):
         os.kill(os.getpid(), signal.SIGTERM)
         super().run(sockets)
 
-run(Early(None, Limits(held_bytes=2**20, connections=CONNECTIONS), 1), [listen("127.0.0.1:0", 128)])
+run(Early(None, ConnectionLimits(held_bytes=2**20, connections=CONNECTIONS), 1), [listen("127.0.0.1:0", 128)])
 """
 
 DEAF = """

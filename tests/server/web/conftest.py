@@ -205,5 +205,6 @@ def _fill_nodes(connection: Connection) -> None:
 def planted(engine: Engine, database_url: str, fill_once: Callable[..., None]) -> FlaskClient:
     """An administrator's browser on the site of ``plant``."""
     fill_once(engine, planted_site.plant)
-    app = create_app(load_settings(flags={"database": database_url}), engine, engine, lambda: planted_site.NOW)
+    reading = engine.execution_options(reading=True)
+    app = create_app(load_settings(flags={"database": database_url}), reading, engine, lambda: planted_site.NOW)
     return make.person(app, engine, planted_site.NOW)

@@ -169,7 +169,7 @@ def test_a_job_page_says_what_the_job_ran_out_of(
     page = client.get("/job?cluster=c&name=1").text
     assert ("at least</span> 8 s" in page) == (why is not None)
     assert said in page.split("<dt>State</dt>")[1].split("</dd>")[0]
-    assert page.count(str(why)) == (1 if why else 0)
+    assert (str(why) in page) == (why is not None)
 
 
 def test_a_history_counts_lower_bounds_apart_from_shared_nodes(client: FlaskClient, sqlite_engine: Engine) -> None:
@@ -244,8 +244,8 @@ def test_a_job_that_waits_has_no_start(client: FlaskClient, sqlite_engine: Engin
     assert (queued_run["start"], queued_run["state"]) == (None, "queued")
     assert {entry["reason"] for entry in queued_run["profile"]} == {"the job waits"}
     page = client.get("/job?cluster=c&name=1").text
-    assert "<dt>Run time</dt><dd>3 min" in page
-    assert "suspended" in page
+    assert "Ended after 3 min" in page
+    assert "<dt>Suspended</dt><dd>2 min" in page
     assert "<dt>Waited</dt><dd>1 h" in page
     listed = client.get("/api/v1/jobs?state=queued").get_json()["jobs"]
     assert [(one["job_id"], one["start"]) for one in listed] == [("1", None)]
