@@ -244,8 +244,9 @@ def test_a_job_that_waits_has_no_start(client: FlaskClient, sqlite_engine: Engin
     assert (queued_run["start"], queued_run["state"]) == (None, "queued")
     assert {entry["reason"] for entry in queued_run["profile"]} == {"the job waits"}
     page = client.get("/job?cluster=c&name=1").text
-    assert "Ended after 3 min" in page
+    assert "<p>Ended after 3 min; its memory and processor use is unknown.</p>" in page
     assert "<dt>Suspended</dt><dd>2 min" in page
+    assert "<strong>Waiting for 2 processors.</strong>" in page
     assert "<dt>Waited</dt><dd>1 h" in page
     listed = client.get("/api/v1/jobs?state=queued").get_json()["jobs"]
     assert [(one["job_id"], one["start"]) for one in listed] == [("1", None)]
