@@ -26,7 +26,7 @@ from .workflow_site import answering
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SAYS = (
-    "Ask for 2300mb. Your last 14 similar jobs used at most 2.10 GiB and ran at most 40 min. Keep the time limit: a "
+    "Request 2300mb. Your last 14 similar jobs used at most 2.10 GiB and ran at most 40 min. Keep the time limit: a "
     "shorter one frees nothing by itself, and jobs that outrun it are killed. This job requests 64gb and 1 d."
 )
 FILTER = runpy.run_path(str(DEPLOY / "torque" / "submit-filter"), run_name="filter")
@@ -333,7 +333,7 @@ def test_the_filter_shows_the_user_what_similar_jobs_used_and_passes_the_script_
     ]
     assert SAYS in qsub(b"./cfd\n", *arguments, limit_s=5)[1]
     out, said, _ = qsub(b"./cfd\n", "-l", "nodes=1:ppn=4", "/home/ada/other.sh", limit_s=5, message="always")
-    assert (out, "This is an estimate from other jobs" in said) == (b"./cfd\n", True)
+    assert (out, "treat this as an estimate from other jobs" in said) == (b"./cfd\n", True)
     out, said, _ = qsub(b"", "-l", "nodes=1:ppn=4", "/home/ada/cfd.sh", limit_s=5, message="always")
     assert (out, "Your last 14 similar jobs" in said) == (b"", True)
 

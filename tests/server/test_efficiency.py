@@ -187,7 +187,7 @@ def test_a_task_has_the_id_that_people_see_and_an_array_is_summed_up(seff: Jobsi
     assert "Job 60+1 (61) on alpha" in seff("61").out
     out = seff("50").out
     lines = out.splitlines()
-    assert lines[0].startswith("Ask for ")
+    assert lines[0].startswith("Request ")
     assert any(line.startswith("  #SBATCH --mem=") for line in lines)
     text = " ".join(out.split())
     assert "Job 50 on alpha: cfd of ada, 7 tasks: 5 completed, 1 killed: memory, 1 running" in text

@@ -230,14 +230,14 @@ def test_the_command_says_first_what_to_do(engine: Engine, jobsight: Jobsight) -
     printed = ask().out
     assert max(len(line) for line in printed.splitlines()) <= 80
     text = " ".join(printed.split())
-    assert text.startswith("Ask for ")
+    assert text.startswith("Request ")
     assert "Your last 20 similar jobs used at most 18.6 GiB" in text
     assert "This job requests 64G" in text
     (answer,) = ask("--json", "--per", "job", "--metric", "memory").json["predictions"]
     row = next(line.split("  ") for line in printed.splitlines() if line.startswith(" memory "))
     row = [cell.strip() for cell in row if cell]
     assert row[1] == size_text(answer["value"])
-    assert text.startswith(f"Ask for {row[2]}")
+    assert text.startswith(f"Request {row[2]}")
     assert "bandwidth, CPU, run time: no history" in text
     for word in (" sure ", "exceeds", "runner-up", "mode-", "per processor"):
         assert word not in printed

@@ -69,7 +69,7 @@ def test_a_demo_shows_its_account_and_stays_alive_until_it_is_interrupted(tmp_pa
         for name in ("Jobsight", "history", "sliding-window", "weighted", "locality", "exponential"):
             assert re.search(rf"^ +{name} +\d\.\d\d \(\d+\s%\)", text, re.MULTILINE), name
         assert re.search(r"requested by users +[\d,]+ +100\s%", text)
-        assert re.search(r"Reserving as recommended would have (freed|taken another)\s[\d,.]+\s\(", text)
+        assert re.search(r"Reserving as recommended would have (freed|reserved another)\s[\d,.]+\s\(", text)
         assert re.search("[56] of 6 nodes are up", text)
         assert "lost:" not in text
         assert text.startswith("Erasing the site of the last demo")

@@ -57,8 +57,8 @@ def test_old_accounting_files_give_the_forecasts_that_it_describes(run: object) 
     assert (found["bandwidth"]["value"], found["bandwidth"]["reason"][:10]) == (None, "no history")
     assert all(answer["level"].startswith("user + application") for answer in answers if answer["level"])
     printed = run("jobsight predict").split()  # type: ignore[operator]
-    written = README.partition("jobsight.db\nAsk for")[2].partition("\n...\n")[0]
-    wanted = f"Ask for{written}".split()
+    written = README.partition("jobsight.db\nRequest")[2].partition("\n...\n")[0]
+    wanted = f"Request{written}".split()
     assert len(wanted) > 40
     assert printed[: len(wanted)] == wanted
 

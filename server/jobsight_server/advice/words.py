@@ -50,7 +50,7 @@ def sentence(found: Recommendation, memory: Callable[[float], str] = memory_text
 
 
 def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_text) -> str:
-    """Write ``Ask for 420M and 12 min.``; empty if the job's own request is best."""
+    """Write ``Request 420M and 12 min.``; empty if the job's own request is best."""
     amounts, then, estimates = [], [], []
     for metric, write in zip(ASKED_FOR, (memory, time_text), strict=True):
         decision, asked = found.decisions[metric], requested(metric, found.request)
@@ -65,23 +65,23 @@ def what_to_ask(found: Recommendation, memory: Callable[[float], str] = memory_t
         return ""
     next_time = f"; if that is not enough, {' and '.join(then)}" if then else ""
     why = f" {_why_estimated(estimates[0])}" if estimates else ""
-    return f"Ask for {' and '.join(amounts)}{next_time}.{why}"
+    return f"Request {' and '.join(amounts)}{next_time}.{why}"
 
 
 def _why_estimated(similar: Similar) -> str:
     if not similar.runs:
-        return "This is an estimate from other jobs: none like this one is known."
+        return "No similar job is known, so treat this as an estimate from other jobs."
     if not similar.is_alike:
-        return "This is an estimate: similar jobs had other numbers of processors."
-    runs = f"only {similar.exact} similar jobs are" if similar.exact > 1 else "at most one similar job is"
-    return f"This is an estimate: {runs} known exactly."
+        return "Similar jobs had other numbers of processors, so treat this as an estimate."
+    runs = f"Only {similar.exact} similar jobs were" if similar.exact > 1 else "At most one similar job was"
+    return f"{runs} measured, so treat this as an estimate."
 
 
 KEPT: dict[Kept, str] = {
-    "not measured": "the use of no similar job is known exactly",
-    "other requests": "the application's earlier jobs asked for much more or less, or had other GPUs or processors",
+    "not measured": "it is unknown what similar jobs use",
+    "other requests": "the application's earlier jobs requested much more or less, or other GPUs or processors",
     "no application": "a job without a name may belong to any application",
-    "few runs": "fewer than 3 similar jobs, in 2 batches, asked for as much and are known exactly",
+    "few runs": "fewer than 3 similar jobs, in 2 batches, requested as much and were measured",
     "other processors": "no similar job had as many processors",
     "ran out": "a similar job with a lower request has just run out",
     "unproven": "a similar job was submitted just now, and how it ends is not known yet",

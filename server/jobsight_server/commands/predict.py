@@ -145,7 +145,7 @@ def show(found: Recommendation, metrics: Sequence[str], console: Console) -> Non
     # As Text, because a user's name may look like one of rich's markup tags.
     console.print(Text(sentence(found)))
     answers = [found.answers[metric] for metric in metrics]
-    table = table_of([""], ("expected", "ask for", "if too little", "similar jobs"))
+    table = table_of([""], ("expected", "request", "if too little", "similar jobs"))
     for answer in answers:
         write = partial(resource_value, resource=RESOURCE_OF.get(answer.metric, answer.metric))
         to_ask = memory_text if answer.metric == "memory" else write

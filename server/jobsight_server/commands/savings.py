@@ -35,11 +35,11 @@ _FREED = {"memory": "freed", "runtime": "shorter"}
 _HEADS = ("share", "requested", "used", "jobs", "run\nout")
 _NOTHING = "No job was counted on these days. Jobs are counted once they have been profiled."
 _NOTE = (
-    "Ask for: recommended for a whole job like the user's last of the application that could save most (--json names "
+    "Request: recommended for a whole job like the user's last of the application that could save most (--json names "
     "both), if it differs from the request; + is more. "
     "`jobsight seff` shows the same. --by application --user NAME shows each."
 )
-_NO_ADVICE = "For advice on what to ask for, use --by user or --user NAME."
+_NO_ADVICE = "For advice on what to request, use --by user or --user NAME."
 _ADVICE = ("user", "application", "like_job", "asked_for", "recommended", "ask_for")
 
 
@@ -131,7 +131,9 @@ def effect(metric: str, total: Waste) -> str:
         found = f"Limits as recommended would have been {amount} {'shorter' if total.freed_hours >= 0 else 'longer'}"
     else:
         failed = f", and {total.ran_out:,} of these failed"
-        found = f"Reserving as recommended would have {'freed' if total.freed_hours >= 0 else 'taken another'} {amount}"
+        found = (
+            f"Reserving as recommended would have {'freed' if total.freed_hours >= 0 else 'reserved another'} {amount}"
+        )
     return (
         f"{found}, repeats included. {total.would_run_out:,} of {total.jobs:,} jobs "
         f"({percent((total.would_run_out or 0) / total.jobs, 1)}) needed more than that; {total.needed_more:,} needed "
@@ -150,7 +152,7 @@ def _table(metric: str, found: WasteList, rows: Sequence[tuple[WasteRow, Waste, 
     clusters = {row.cluster for row, _, _ in rows}
     is_of_one = len(clusters) == 1 and found.by != "cluster"
     head = f"{found.by} of {clusters.pop()}" if is_of_one else found.by
-    table = table_of([head], (*(("ask for",) if is_advised else ()), _FREED[metric], *_HEADS))
+    table = table_of([head], (*(("request",) if is_advised else ()), _FREED[metric], *_HEADS))
     for row, of, advice in rows:
         parts = ("" if is_of_one else row.cluster, "" if found.by == "cluster" else row.name)
         cells = (
@@ -191,7 +193,7 @@ def _raises(metric: str, rows: Sequence[tuple[WasteRow, Waste, SavingsRow | None
         for row, _, advice in rows
         if advice is not None and (more := advice.more) is not None
     ]
-    return [f"Must ask for more: {len(found):,} of these (+).", *found] if found else []
+    return [f"Too small: {len(found):,} of these requests (+).", *found] if found else []
 
 
 def _write_csv(found: Mapping[str, WasteList]) -> None:

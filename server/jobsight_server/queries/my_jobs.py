@@ -15,7 +15,7 @@ from jobsight_server.ground.job_names import application
 from jobsight_server.queries.efficiency import NextRequests
 from jobsight_server.queries.jobs import JOBS, KILLED, JobList, Run, job_list
 from jobsight_server.queries.users import user_clusters
-from jobsight_server.savings.kept_sums import GroupName
+from jobsight_server.savings.kept_sums import GroupName, known_ids
 from jobsight_server.savings.savings import Asking, Days
 from jobsight_server.savings.use import Use, months, uses
 from jobsight_server.savings.waste import DAYS_SHOWN, WASTE, WasteList, newest_day, waste
@@ -96,10 +96,11 @@ def my_jobs(
 
 
 def _months(connection: Connection, user: str, clusters: list[str]) -> list[ClusterUse]:
-    spans, names = months(connection), [GroupName(cluster, user, "", "", "") for cluster in clusters]
+    spans = months(connection)
+    ids = known_ids(connection, [GroupName(cluster, user, "", "", "") for cluster in clusters]).values()
     if spans is None:
         return []
-    month, before = (uses(connection, days, "user", names=names) for days in spans)
+    month, before = (uses(connection, days, "user", ids=ids) for days in spans)
     found = [ClusterUse(cluster, month.get((cluster, user)), before.get((cluster, user))) for cluster in clusters]
     return [each for each in found if each.month or each.before]
 

@@ -10,7 +10,7 @@ from sqlalchemy import BigInteger, Connection, case, cast, func, select
 from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.ground.answers import Record
 from jobsight_server.ground.listing import Asked, Listing, ListPage
-from jobsight_server.savings.kept_sums import GroupName, as_date
+from jobsight_server.savings.kept_sums import GroupName, as_date, known_ids
 from jobsight_server.savings.savings import sums_of_all
 from jobsight_server.savings.use import Use, months, uses
 from jobsight_server.storage.schema import job_counts
@@ -60,8 +60,8 @@ def user_list(connection: Connection, asked: Asked) -> UserList:
         return summed.get((row.cluster, row.user)) if asked.sort in _SUMMED else row._mapping[asked.sort]
 
     position, rows = asked.page_of(_counted(connection, asked), value, lambda row: (row.user, row.cluster))
-    names = [GroupName(row.cluster, row.user, "", "", "") for row in rows]
-    month, before = ({}, {}) if spans is None else (uses(connection, days, "user", names=names) for days in spans)
+    ids = known_ids(connection, [GroupName(row.cluster, row.user, "", "", "") for row in rows]).values()
+    month, before = ({}, {}) if spans is None else (uses(connection, days, "user", ids=ids) for days in spans)
     users = [
         User.of_row(row, month=month.get((row.cluster, row.user)), before=before.get((row.cluster, row.user)))
         for row in rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from operator import truediv
 from typing import Any, NamedTuple
 
@@ -329,5 +329,6 @@ def _next_month(month: int) -> int:
     return month_of(month + _LONGEST_MONTH)
 
 
+@lru_cache(64)
 def _values(days: Days) -> str:
     return ", ".join(f"('{period}', {first_day})" for period, first_day in periods_of(days))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import NamedTuple
 
 from sqlalchemy import Connection
 
 from jobsight_server.ground.answers import Record, Share
-from jobsight_server.savings.kept_sums import GroupName, known_ids
 from jobsight_server.savings.savings import Days, stored_days, sums_of_all
 
 MONTH_DAYS = 30
@@ -43,10 +42,9 @@ def months(connection: Connection) -> Months | None:
 
 
 def uses(
-    connection: Connection, days: Days, level: str, cluster: str | None = None, names: Iterable[GroupName] | None = None
+    connection: Connection, days: Days, level: str, cluster: str | None = None, ids: Collection[int] | None = None
 ) -> dict[tuple[str, str], Use]:
     """Return by cluster and name the use of each group of the level, or of these."""
-    ids = None if names is None else list(known_ids(connection, list(names)).values())
 
     def sums(metric: str, *columns: str) -> dict[tuple[str, str], list[float]]:
         found = sums_of_all(connection, metric, days, level, cluster, columns, ids)

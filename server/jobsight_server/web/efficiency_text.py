@@ -74,7 +74,7 @@ def _show_tasks(tasks: Mapping[str, RunEfficiency], console: Console) -> None:
     for run in tasks.values():
         for entry in run.efficiency if run.end is not None else ():
             by_resource.setdefault(entry.resource, []).append(entry)
-    table = _columns("each task", "asked for", "least used", "median", "largest", "next time")
+    table = _columns("each task", "requested", "least used", "median", "largest", "next time")
     missing = []
     for resource, entries in by_resource.items():
         used = sorted(entry.used for entry in entries if entry.used is not None)
@@ -108,7 +108,7 @@ def _columns(first: str, *amounts: str) -> Table:
 
 
 def _table(found: Sequence[Efficiency]) -> Table:
-    table = _columns("whole job", "asked for", "used", "efficiency", "next time")
+    table = _columns("whole job", "requested", "used", "efficiency", "next time")
     for entry in found:
         used = "not measured" if entry.used is None else amount(entry.used, entry.resource)
         if entry.at_least and entry.used is not None:
@@ -127,7 +127,7 @@ def remarks(entry: Efficiency) -> list[str]:
     """Return why values or shares are missing, and how reliable the others are."""
     found = [] if entry.reason is None else [entry.reason]
     if entry.ask_next is None and (entry.efficiency or 0.0) > 1.0:
-        found.append("it used more than it asked for; the need of similar jobs is not known yet")
+        found.append("it used more than it requested; the need of similar jobs is not known yet")
     if entry.resource == "gpus" and entry.reason is None:
         found.append(f"held {entry.requested:g}, busy {entry.efficiency:.2f} on average")
     return [*found, "its nodes were shared; split by the processors held"] if entry.apportioned else found

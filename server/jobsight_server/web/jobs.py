@@ -124,7 +124,7 @@ LIST = Route(
 MINE = Route(
     "/api/v1/user/jobs",
     mine,
-    "One user on all clusters: what was killed this week and what to ask for instead, waste, waiting and running jobs, "
+    "One user on all clusters: what was killed this week and what to request instead, waste, waiting and running jobs, "
     "and the list of all",
     listing=JOBS,
     own="user",

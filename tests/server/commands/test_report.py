@@ -120,7 +120,7 @@ def test_its_numbers_are_those_of_pages(log: Path, tmp_path: Path, sqlite_engine
             assert each.count(f"#PBS -l mem={advice['recommended'] / 2**20:.0f}mb") == 1
         job = ("--cluster", "c", "--user", row["name"], "--application", advice["application"])
         alone = jobsight("predict", *job, on=sqlite_engine).out
-        assert f"Ask for {advice['recommended'] / 2**20:.0f}M" in alone
+        assert f"Request {advice['recommended'] / 2**20:.0f}M" in alone
     assert f"No advice, because {KEPT['few runs']}." in words
     weeks = {of["metric"]: of["weeks"][0] for of in trust["rows"]}
     assert weeks.keys() == {"cpu", "memory", "runtime"}

@@ -102,7 +102,8 @@ def test_a_replay_without_waits_shows_nothing(tmp_path: Path, jobsight: Jobsight
     idle, log = f"sqlite:///{tmp_path / 'idle.db'}", Path(__file__).parents[3] / "examples" / "accounting" / "20261101"
     jobsight("import", "torque", str(log), "--cluster", "a", on=idle)
     words = " ".join(jobsight("simulate", idle).out.split())
-    assert "Decide nothing by this page: all jobs wait alike in the record or the replay, which shows nothing" in words
+    why = "all jobs wait alike in the record or the replay, which shows nothing"
+    assert f"Do not base decisions on this page: {why}" in words
     assert "Run times: no job waits in the replay" in words
 
 

@@ -174,7 +174,7 @@ def test_without_an_amount_there_is_no_line() -> None:
 
 def test_more_used_than_asked_for_is_never_called_as_good() -> None:
     entry = Efficiency("memory", "bytes", 100.0, 310.0, 3.1, False, False, None, None)
-    assert remarks(entry) == ["it used more than it asked for; the need of similar jobs is not known yet"]
+    assert remarks(entry) == ["it used more than it requested; the need of similar jobs is not known yet"]
     assert remarks(replace(entry, ask_next=400.0)) == []
     assert remarks(replace(entry, used=50.0, efficiency=0.5)) == []
 

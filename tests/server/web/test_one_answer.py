@@ -157,7 +157,7 @@ def test_what_only_strangers_used_is_called_an_estimate_and_changes_no_request(s
     client = served.client("submitter")
     answer = client.post("/api/v1/advice", json=asked | {"slurm": {"num_tasks": 1}}).json
     assert re.fullmatch(
-        r"Ask for \d+M and \d+ min\. This is an estimate from other jobs: none like this one is known\. "
+        r"Request \d+M and \d+ min\. No similar job is known, so treat this as an estimate from other jobs\. "
         r"This job has no memory request and no time limit\.",
         answer["text"],
     ), answer["text"]
@@ -185,7 +185,7 @@ def test_the_use_named_is_that_of_the_amount(served: Any) -> None:
     learn(served)
     answer = ask(served)
     assert answer["text"].startswith(
-        f"Ask for {answer['slurm']['mem']}M and 1 h. Your last 30 similar jobs used at most 1.00 GiB"
+        f"Request {answer['slurm']['mem']}M and 1 h. Your last 30 similar jobs used at most 1.00 GiB"
     )
     assert 1025 <= answer["slurm"]["mem"] <= 1.1 * 1025
     other = ask(served, mem="100M")
@@ -277,7 +277,7 @@ def test_a_job_without_a_name_is_answered_by_its_users_jobs_without_one(served: 
     asked = {"cluster": "gamma", "user": "kim", "slurm": {"num_tasks": 1, "mem": "64G"}}
     answer = served.client("submitter").post("/api/v1/advice", json=asked).json
     assert re.fullmatch(
-        r"Ask for \d\d min\. Your last 30 jobs used at most 337 MiB and ran at most 30 min\. "
+        r"Request \d\d min\. Your last 30 jobs used at most 337 MiB and ran at most 30 min\. "
         r"Keep the memory request: a job without a name may belong to any application\. "
         r"This job requests 64G and has no time limit\.",
         answer["text"],
@@ -295,7 +295,7 @@ def test_no_amount_exceeds_what_the_nodes_have(served: Any) -> None:
     cut = predicted(served, "memory", memory_bytes="64G", walltime_s=None)
     assert (cut["bound"], cut["bound_basis"]) == (8000 * MIB, "similar jobs")
     assert ask(served, nodes=1)["text"].startswith(
-        "Ask for 8000M. Your last 12 similar jobs used at most 7.70 GiB and "
+        "Request 8000M. Your last 12 similar jobs used at most 7.70 GiB and "
     )
 
 

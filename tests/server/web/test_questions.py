@@ -184,7 +184,7 @@ def test_what_it_brought(ask: Ask, sql: Sql) -> None:
         WHERE profiled AND "end" >= (SELECT max("end") FROM jobs) - 53 * 86400
     """
     ((hours,),) = sql(held)
-    assert walk.answer.startswith("Nothing was adjusted yet. Recommended requests would have freed ")
+    assert walk.answer.startswith("Nothing was adjusted yet. The recommended requests would have freed ")
     assert f" of {FORMATS['hours'](hours)} node-hours in 8 weeks. Next: Start " in walk.answer
 
 
@@ -346,5 +346,5 @@ def test_my_job_was_killed_what_now(ask: Ask, planted: FlaskClient, engine: Engi
     walk = ask("My job was killed: what now?", make.person(planted.application, engine, NOW, "memo"))
     assert walk.answer.startswith("1 job was killed in the last seven days: paste the lines below")
     killed = walk.part("killed", "</section>")
-    assert plain(killed, " ").split("what to ask for next ")[1].startswith("killed: memory app-memo")
+    assert plain(killed, " ").split("what to request next ")[1].startswith("killed: memory app-memo")
     assert re.search(r"<pre[^>]*>#SBATCH --mem=\d+M", killed)

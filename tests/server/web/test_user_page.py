@@ -154,7 +154,7 @@ def test_figures_of_other_users_are_called_so(served: Any) -> None:
     found = get(client, "user", name="new", **asked)["next_job"]
     memory = next(entry for entry in found["borrowed"] if entry["metric"] == "memory")
     assert (memory["own_jobs"], "user" in memory["level"]) == (0, False)
-    assert "This is an estimate from other jobs: none like this one is known." in found["text"]
+    assert "No similar job is known, so treat this as an estimate from other jobs." in found["text"]
     new_user = {"cluster": "gamma", "name": "new"}
     page = " ".join(unescape(served.person().get("/user", query_string=new_user | asked).text).split())
     assert "These figures are not based on new's own jobs" in page

@@ -40,7 +40,7 @@ YEAR_S = 365 * DAY_S
 UNITS = {"hours": 3_600.0, "minutes": 60.0, "seconds": 1.0}
 KINDS = ("run times", "memory", "both")
 SOURCES = {OURS: "Jobsight", SIMPLEST: "the user's last two jobs"}
-NO_ADVICE = "Decide nothing by this page:"
+NO_ADVICE = "Do not base decisions on this page:"
 HOLDING = "partitions, limits, dependencies, reservations, too little memory, nodes down, fewer processors than below"
 NOTE = (
     "Each line but the first replays the jobs. They reserve processors and memory of nodes, as requested or as "
