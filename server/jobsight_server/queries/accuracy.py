@@ -15,9 +15,8 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server.ground.answers import Metric, Record, Share
 from jobsight_server.ground.listing import Asked, Listing, ListPage
 from jobsight_server.ground.parameters import OF_DAYS, Parameter, choice_of, range_parameters
-from jobsight_server.savings.advised import AdvisedRequests, advised_requests
 from jobsight_server.savings.kept_sums import PARTS, SCORES, Date, date_text, week_of
-from jobsight_server.savings.savings import Asking, Days
+from jobsight_server.savings.savings import Days
 from jobsight_server.storage.engine import fetch, fetch_by_keys
 
 RECENT_WEEKS = 2
@@ -183,7 +182,6 @@ class MetricAccuracy(Score):
 class AccuracyList(ListPage):
     """Forecasts of jobs that ended in whole weeks (UTC, from Monday); days are null where no forecast is counted.
 
-    ``requests``: how many applications are advised to request less memory, and why others are not.
     ``broken``: rows whose forecasts broke, of ``total``; they are first if sorted by ``break``.
     """
 
@@ -198,7 +196,6 @@ class AccuracyList(ListPage):
     metrics: list[MetricAccuracy]
     broken: int
     rows: list[AccuracyRow]
-    requests: AdvisedRequests | None
 
 
 def newest_day(connection: Connection) -> int | None:
@@ -221,14 +218,9 @@ def broken(connection: Connection, by: str, *, every: bool = False) -> list[tupl
     return sorted(known, key=lambda each: each[1].since - each[1].before if each[1] else 0.0)
 
 
-def accuracy_list(
-    connection: Connection, asked: Asked, days: Days, promised: float, now: float, asking: Asking | None = None
-) -> AccuracyList:
+def accuracy_list(connection: Connection, asked: Asked, days: Days, promised: float, now: float) -> AccuracyList:
     """Return accuracy and share held by whole weeks; ``promised`` is the share of jobs to stay within what is
-    recommended.
-
-    With ``asking`` also how many requests are kept, and why.
-    """
+    recommended."""
     first, last, by, only = week_of(days.first), week_of(days.last), asked.of["by"] or BY[0], asked.of["metric"]
     site = {
         metric: _together(scores_of_all(connection, metric, "cluster", first, last, asked.cluster))
@@ -266,7 +258,6 @@ def accuracy_list(
             _row(group, breaks.get((group.group_id, group.metric)), weeks[group.group_id, group.metric], promised)
             for group in shown
         ],
-        requests=None if asking is None else advised_requests(connection, asking, asked.cluster),
     )
 
 

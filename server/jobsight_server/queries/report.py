@@ -179,7 +179,7 @@ def report(
         unasked_hours=float(unasked_hours or 0.0),
         node_bytes=node_bytes,
         node_hour=node_hour,
-        trust=accuracy_list(connection, weeks, stored, reader.config.coverage, now, asking),
+        trust=accuracy_list(connection, weeks, stored, reader.config.coverage, now),
         excluded=_excluded(connection, counted),
     )
 

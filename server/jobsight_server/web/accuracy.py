@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from jobsight_server.advice.words import KEPT
 from jobsight_server.ground.parameters import OF_DAYS
 from jobsight_server.queries.accuracy import ACCURACY, BY, RANGE, AccuracyList, accuracy_list, newest_day
-from jobsight_server.savings.savings import Asking, Days
+from jobsight_server.savings.savings import Days
 from jobsight_server.web.kit.listing import asked_of
 from jobsight_server.web.kit.routes import Route, context, reading
 from jobsight_server.web.kit.time_range import TimeRange, range_until
@@ -17,8 +16,8 @@ def _span() -> TimeRange:
 
 def accuracy() -> AccuracyList:
     here, span = context(), _span()
-    days, asking = Days(span.first_day, span.last_day), Asking(reading(), here.answers)
-    return accuracy_list(reading(), asked_of(ACCURACY), days, here.answers.config.coverage, here.clock(), asking)
+    days = Days(span.first_day, span.last_day)
+    return accuracy_list(reading(), asked_of(ACCURACY), days, here.answers.config.coverage, here.clock())
 
 
 ROUTES = (
@@ -28,6 +27,6 @@ ROUTES = (
         "Accuracy of forecasts and share of bounds held, by week; which forecasts became worse, and when",
         listing=ACCURACY,
         page="accuracy",
-        shown=lambda _: {"span": _span(), "ranges": OF_DAYS, "nouns": BY, "kept_because": KEPT},
+        shown=lambda _: {"span": _span(), "ranges": OF_DAYS, "nouns": BY},
     ),
 )

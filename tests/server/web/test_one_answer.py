@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from html import unescape
 from typing import Any
 
 import pytest
@@ -480,14 +481,10 @@ def test_every_surface_gives_the_same_amounts_by_the_rules(served: Any, jobsight
         "no request": mib >= largest,
         "tight": mib == 1000,
     }[site], mib
-    trust = served.client("scheduler").get("/api/v1/accuracy?cluster=gamma").json["requests"]
-    kept = {each["reason"]: each["applications"] for each in trust["kept"]}
-    assert trust["applications"] == trust["less"] + trust["more"] + sum(kept.values())
     if site in REASONS:
-        assert kept == {REASONS[site]: 1}
-        assert KEPT[REASONS[site]] in served.person().get("/accuracy").text
-    else:
-        assert (trust["less"], trust["more"]) == (int(mib < (asked or 0)), int(asked is not None and mib > asked))
+        (row,) = served.client("scheduler").get("/api/v1/waste?user=kim&cluster=gamma").json["rows"]
+        assert row["memory_advice"]["kept"] == KEPT[REASONS[site]]
+        assert KEPT[REASONS[site]] in unescape(served.person().get("/waste?cluster=gamma").text)
     assert runtime == 36_000
     job = served.client("scheduler").get(f"/api/v1/job?name={last}&cluster=gamma").json["runs"][0]
     (line,) = {line for entry in job["ask_lines"] for line in entry["text"].splitlines() if "--time" in line}
