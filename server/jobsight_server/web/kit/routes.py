@@ -68,9 +68,10 @@ def context() -> AppContext:
 
 
 def reading() -> Connection:
-    """Return the request's connection for reading: all of its answer is as of one moment, where the database has it."""
+    """Return the request's connection for reading: SQLite's answers are as of its first use. A request that reads,
+    writes and reads again needs another one."""
     if "reading" not in g:
-        g.reading = context().read_engine.connect()
+        g.reading = context().read_engine.connect().execution_options(reading=True)
     found = g.reading
     assert isinstance(found, Connection)
     return found
