@@ -39,7 +39,7 @@ def test_names_of_one_task_are_one_application(task: str | None, names: list[str
 
 
 def test_each_habit_is_documented() -> None:
-    document = (Path(__file__).parents[2] / "docs" / "operate" / "sources.md").read_text()
+    document = (Path(__file__).parents[3] / "docs" / "operate" / "sources.md").read_text()
     assert {habit.engine for habit in HABITS if f"| {habit.engine}" not in document} == set()
 
 

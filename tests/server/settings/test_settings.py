@@ -179,6 +179,6 @@ def test_every_number_that_a_site_chooses_has_a_least_and_a_most(kind: type) -> 
 
 
 def test_every_setting_is_in_the_operations_document_with_its_default() -> None:
-    document = (Path(__file__).parents[2] / "docs" / "operate" / "operations.md").read_text()
+    document = (Path(__file__).parents[3] / "docs" / "operate" / "operations.md").read_text()
     for setting in ALL:
         assert f"| `{setting.name}` | `{setting.default_text}` | {setting.help} |" in document

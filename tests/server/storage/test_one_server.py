@@ -24,7 +24,7 @@ from jobsight_server.upgrade.migrate import upgrade
 from site_run import JOBSIGHT, free_address, wait_until
 
 ORDINARY_USER = 65534
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def serve_command(database: str) -> tuple[list[str], str]:
