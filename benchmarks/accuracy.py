@@ -1,6 +1,6 @@
 """Makes docs/use/accuracy.md and its figures from the traces at hand.
 
-    nice python benchmarks/accuracy.py [--output docs] [--partial]
+    nice python benchmarks/accuracy.py [--output docs]
 
 Traces are looked for in JOBSIGHT_TRACES, by default traces. The same traces give the same document. It takes
 half an hour of two cores. build/accuracy keeps each backtest, so an interrupted run resumes; a changed program starts
@@ -123,21 +123,18 @@ def user_figures(traces: Sequence[str], output: Path) -> dict[str, Any]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=ROOT / "docs/use", metavar="DIR", help="default: docs/use")
-    parser.add_argument("--partial", action="store_true", help="leave out what traces are missing for")
     args = parser.parse_args()
     missing = [trace for trace, name in TRACES.items() if not (FOLDER / name).exists()]
     if missing:
         names = ", ".join(TRACES[trace] for trace in missing)
         print(f"not in {FOLDER}: {names}. Set JOBSIGHT_TRACES to the folder of the traces.", file=sys.stderr)
-        if not args.partial or len(missing) == len(TRACES):
-            return 1
+        return 1
     pictures = args.output / "accuracy"
     pictures.mkdir(parents=True, exist_ok=True)
-    tasks = [BacktestTask("small", "memory"), *(task for task in TASKS if task.trace not in missing)]
+    tasks = [BacktestTask("small", "memory"), *TASKS]
     found = accounts(tasks)
     for task in DRAWN:
-        if task in found:
-            draw_backtest(found[task], pictures / f"{task.trace.lower()}-{task.metric}.svg")
+        draw_backtest(found[task], pictures / f"{task.trace.lower()}-{task.metric}.svg")
     of_users = [
         task.trace for task in tasks if task.metric == "memory" and task.baselines and task.trace not in WORKFLOWS
     ]
@@ -149,7 +146,7 @@ def main() -> int:
     )
     written = args.output / "accuracy.md"
     before = written.read_text(encoding="utf-8") if written.exists() else ""
-    text = document(completion, submission, users, missing, before)
+    text = document(completion, submission, users, before)
     written.write_text(text, encoding="utf-8")
     write(
         {"small memory": figures(made)}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from calibration_document import kept
+from sizing.table import markdown
 
 from jobsight_predictor.forecasters import FIVE
 
@@ -26,13 +27,10 @@ BASELINES = {
 BEHAVIOURS = {"X": "with spikes", "Y": "drifting", "Z": "switching"}
 
 
-def document(
-    completion: Accounts, submission: Accounts, users: Mapping[str, Any], missing: Sequence[str], before: str
-) -> str:
-    """Write the whole document. `users`: text about single users; `missing`: workloads that are not here; `before`: the
-    current document, whose calibration stays (another benchmark measures it)."""
+def document(completion: Accounts, submission: Accounts, users: Mapping[str, Any], before: str) -> str:
+    """Write the whole document. `users`: text about single users; `before`: the current
+    document, whose calibration stays (another benchmark measures it)."""
     return Template(TEXT.read_text(encoding="utf-8")).substitute(
-        left_out=f"\nLeft out, because the trace was not there: {', '.join(missing)}.\n" if missing else "",
         short=_short(completion),
         expect=_expect(completion),
         five=_forecasters(completion),
@@ -61,7 +59,7 @@ def _short(accounts: Accounts) -> str:
         counts = (f"{found['jobs']:,}", f"{found['users']:,}")
         rows.append([", ".join(key), *counts, best, _pair(found["hindsight"]), f"**{_pair(found['jobsight'])}**"])
     names = ("workload", "jobs", "users", "best of the five", "best per user in hindsight", "Jobsight")
-    return _table(names, rows)
+    return markdown(names, rows)
 
 
 def _expect(accounts: Accounts) -> str:
@@ -72,7 +70,7 @@ def _expect(accounts: Accounts) -> str:
         names = [f"{line['from']}+" if line["from"] else "0 known" for line in steps]
         accuracy = [_figure(line["micro"]) for line in steps]
         rows.append([", ".join(key), *accuracy, _percent(ours["within20"]), _percent(ours["under_rate"])])
-    return _table(("workload", *names, "within 20 %", "too low"), rows)
+    return markdown(("workload", *names, "within 20 %", "too low"), rows)
 
 
 def _forecasters(accounts: Accounts) -> str:
@@ -80,7 +78,7 @@ def _forecasters(accounts: Accounts) -> str:
         [", ".join(key), *(_figure(found["forecasters"][name]["micro"]) for name in FIVE)]
         for key, found in accounts.items()
     ]
-    return _table(("workload", *FIVE), rows)
+    return markdown(("workload", *FIVE), rows)
 
 
 def _gains(completion: Accounts, submission: Accounts) -> str:
@@ -96,7 +94,7 @@ def _held(accounts: Accounts) -> str:
         shares = (line["coverage"], line["cost_coverage"], line["maq"], line["lowest_so_far"], line["windows"]["worst"])
         rows.append([", ".join(key), *map(_figure, shares), f"{users['low']} of {users['users']}"])
     names = ("by jobs", "by value x s", "MAQ", "lowest so far", "worst 500 jobs", "users under .92")
-    return _table(("workload", *names), rows)
+    return markdown(("workload", *names), rows)
 
 
 def _cheapest(accounts: Accounts) -> str:
@@ -110,7 +108,7 @@ def _cheapest(accounts: Accounts) -> str:
             ours = found["bounds_compared"]
             rule = f"{BASELINES[best]} ({_figure(found['baselines'][best]['coverage'])})"
             rows.append([", ".join(key), rule, _figure(ours["coverage"]), _figure(ours["wasted"] / there[best])])
-    return _table(("workload", "cheapest rule (what it holds)", "Jobsight holds", "Jobsight wastes, times"), rows)
+    return markdown(("workload", "cheapest rule (what it holds)", "Jobsight holds", "Jobsight wastes, times"), rows)
 
 
 def _bounds(accounts: Accounts) -> str:
@@ -122,7 +120,7 @@ def _bounds(accounts: Accounts) -> str:
                 mark = "*" if matched["failures"] > matched["baseline_failures"] else ""
                 figures = map(_figure, (line["coverage"], line["maq"]))
                 rows.append([", ".join(key), words, *figures, _figure(matched["maq"]) + mark])
-    return _table(("workload", "rule", "covers", "MAQ", "Jobsight's MAQ"), rows)
+    return markdown(("workload", "rule", "covers", "MAQ", "Jobsight's MAQ"), rows)
 
 
 def _pictures(accounts: Accounts) -> str:
@@ -138,7 +136,7 @@ def _quality(accounts: Accounts) -> str:
     for key, found in accounts.items():
         aucs = (found["quality"]["auc"], found["quality"]["recent_pqm_auc"], found["pqm"]["auc"])
         rows.append([", ".join(key), *map(_figure, aucs)])
-    return _table(("workload", "Jobsight's probability", "recent PQM", "PQM"), rows)
+    return markdown(("workload", "Jobsight's probability", "recent PQM", "PQM"), rows)
 
 
 def _ranking(accuracy: Mapping[str, Mapping[str, float]]) -> str:
@@ -195,12 +193,6 @@ def _dearer(found: Account) -> bool:
 def _outdone(found: Account) -> bool:
     matched = [line.get("jobsight_at_its_failures") for line in found["baselines"].values()]
     return any(m["maq"] < m["baseline_maq"] or m["failures"] > m["baseline_failures"] for m in matched if m)
-
-
-def _table(names: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
-    head = list(names)
-    rule = ["---", *["--:"] * (len(head) - 1)]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, rule, *rows))
 
 
 def _pair(line: Account) -> str:

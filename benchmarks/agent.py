@@ -4,8 +4,8 @@
 
 All run at the same time, each in its own process, at the same interval: the agent with a collector's HTTP answers, a
 loop that only calls psutil, and the exporter (if Debian's package is installed) scraped at the interval. CPU is user +
-system from the kernel, over the whole life and without the first ten seconds. Before that: the cost of one reading, the
-part of listing interfaces, and the cost with the cgroups of 64 jobs.
+system from the kernel, over the whole life and without the first ten seconds. Before that: the cost of one reading, and
+with the cgroups of 64 jobs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -67,23 +66,8 @@ def usage(pid: int) -> tuple[float, float]:
     return sum(process.cpu_times()[:2]), process.memory_info().rss / 2**20
 
 
-def print_reading_cost(rounds: int = 5000) -> None:
-    """Print the CPU microseconds of a reading, and of listing interfaces in it."""
-    reader = NodeReader()
-    reader.read()
-
-    def microseconds(what: Callable[[], object]) -> float:
-        begin = time.process_time()
-        for _ in range(rounds):
-            what()
-        return (time.process_time() - begin) / rounds * 1e6
-
-    whole, listing = microseconds(reader.read), microseconds(lambda: reader._listing([]))
-    print(f"a reading takes {whole:.0f} us of CPU, {listing:.0f} of them to look for new interfaces")
-
-
-def print_cgroups_cost(jobs: int = 64, rounds: int = 500) -> None:
-    """Print the same with the cgroups of many jobs, if this user may create them."""
+def print_reading_cost(jobs: int = 64, rounds: int = 500) -> None:
+    """Print the CPU microseconds of a reading, and with the cgroups of many jobs, if this user may create them."""
     mount = Path("/sys/fs/cgroup")
     roots = [mount] if (mount / "cgroup.controllers").exists() else [mount / "memory", mount / "cpuacct"]
     parents = [root / f"jobsight-benchmark-{os.getpid()}" for root in roots]
@@ -126,7 +110,6 @@ def main() -> None:
     parser.add_argument("--interval", type=float, default=1)
     args = parser.parse_args()
     print_reading_cost()
-    print_cgroups_cost()
     collector = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
     threading.Thread(target=collector.serve_forever, daemon=True).start()
     stop = threading.Event()

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from sizing.table import markdown
+
 from jobsight_server.command_line.plot_style import INK, drawing
 
 Row = Mapping[str, Any]
@@ -25,13 +27,11 @@ _MARKS = {"memory": "o-", "runtime": "s--", "cpu": "^:", "bandwidth": "v-."}
 def table(rows: Sequence[Row]) -> str:
     """Write a line for each workload: the corrected difference of each probability, and that by chance alone."""
     names = ("workload", "bursts", *(name for kind in PROBABILITIES for name in (kind, "by chance")))
-    lines = [" | ".join(names), " | ".join(("---", *["--:"] * (len(names) - 1)))]
     of_workload: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         figures = of_workload.setdefault((row["trace"], row["metric"]), [f"{row['bursts']:,}"])
         figures += [f"{row[figure]:.3f}" for figure in ("mean_difference", "chance")]
-    lines += [" | ".join((", ".join(key), *figures)) for key, figures in of_workload.items()]
-    return "\n".join(f"| {line} |" for line in lines)
+    return markdown(names, [(", ".join(key), *figures) for key, figures in of_workload.items()])
 
 
 def kept(text: str) -> str:

@@ -1,6 +1,6 @@
 """Makes the tables and the figure of the profile-guided paper that come from public traces.
 
-    python benchmarks/profile_guided.py [--output DIR] [--partial]
+    python benchmarks/profile_guided.py [--output DIR]
 
 Accuracy of each published forecaster by PQM of the user so far, by length of the history, and by class of user; the
 share of users with PQM above .8; accuracy by window, bins and alpha. Traces are looked for in JOBSIGHT_TRACES.
@@ -185,7 +185,6 @@ def draw_sweeps(found: Sequence[Mapping[str, Any]], file: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=PAPER, metavar="DIR", help="where README.md is")
-    parser.add_argument("--partial", action="store_true", help="leave out what traces are missing for")
     parser.add_argument(
         "--json", type=Path, metavar="FILE", help="also write all figures to this file, those by class of user included"
     )
@@ -194,8 +193,7 @@ def main() -> int:
     tasks = [task for task in TASKS if (folder / TRACES[task[0]]).exists()]
     if len(tasks) < len(TASKS):
         print(f"{len(TASKS) - len(tasks)} traces are not in {folder}; set JOBSIGHT_TRACES", file=sys.stderr)
-        if not args.partial or not tasks:
-            return 1
+        return 1
     with ProcessPoolExecutor(2) as pool:
         found = list(pool.map(account, [folder] * len(tasks), *zip(*tasks, strict=True)))
     if args.json is not None:

@@ -123,5 +123,5 @@ def site_table(compared: list[Beside]) -> str:
             )
             for one in compared
         ],
-        5,
+        2,
     )

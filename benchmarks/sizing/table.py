@@ -49,9 +49,9 @@ class Row(NamedTuple):
         return self.rule.startswith("jobsight")
 
 
-def markdown(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: int) -> str:
-    """Write a table whose last ``numbers`` columns are numbers."""
-    rule = ["---"] * (len(header) - numbers) + ["--:"] * numbers
+def markdown(header: Sequence[str], rows: Iterable[Sequence[str]], labels: int = 1) -> str:
+    """Write a table of numbers, but for the first columns, which are ``labels``."""
+    rule = ["---"] * labels + ["--:"] * (len(header) - labels)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (header, rule, *rows))
 
 
@@ -76,4 +76,4 @@ def comparison(rows: Sequence[Row]) -> str:
             if (trace, protocol) in PUBLISHED:
                 cells.append(row.published or "")
         body.append(cells)
-    return markdown(header, body, len(header) - 1)
+    return markdown(header, body)

@@ -100,7 +100,6 @@ def test_failures_raise_the_price_and_successes_lower_it() -> None:
         return reserve(bounds, [group]).value
 
     assert reserved_after(1000, 0) > reserved_after(100, 900) >= reserved_after(0, 10_000)
-    assert reserved_after(1000, 0) > reserved_after(0, 10_000)
 
 
 def test_where_nothing_is_known_the_request_is_reserved() -> None:

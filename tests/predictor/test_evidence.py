@@ -124,6 +124,7 @@ def test_a_request_that_such_jobs_exceed_is_no_limit_for_them() -> None:
     profile.learn(asked, 310.0)
     exceeded = profile.answer(asked)
     assert (exceeded.bound or 0.0) >= 310.0
+    assert not exceeded.limited_by_request
     assert (exceeded.exceed_probability or 0.0) > 0.0
     others = profile.answer(Question("bob", "b", requested_memory_bytes=100.0)).bound
     assert others == 100.0, "an application of which nothing is known is held by its request, as those of others are"

@@ -163,18 +163,6 @@ def test_a_forecast_is_repeated_until_something_changes_it() -> None:
     assert loaded.forecast_job(question).value == 700.0
 
 
-def test_reservation_stays_above_what_has_failed() -> None:
-    profile = Profile("bytes")
-    question = Question(user="x", application="a")
-    run(profile, question, [100.0] * 50)
-    before = not_none(profile.answer(question).bound)
-    profile.learn(question, 400.0, lower_bound=True)
-    after = not_none(profile.answer(question).bound)
-    assert before < 400.0 < 1.01 * 400.0 < after  # a rounded report of what failed raises it as well
-    restored = make.profile_of(profile.state()).answer(question).bound
-    assert restored == after
-
-
 def test_a_failure_holds_until_it_is_one_in_those_that_may_fail() -> None:
     """By Laplace's rule: with a coverage of .95, some 18 jobs that need less; with .9, some eight."""
     asked = Question(user="x", application="a", requested_memory_bytes=500.0)
