@@ -46,7 +46,8 @@ from jobsight_server.web.kit.errors import answer_errors
 from jobsight_server.web.kit.login import login, require_page
 from jobsight_server.web.kit.moved import add_moved
 from jobsight_server.web.kit.pages import add_pages, job_url, node_url, user_url
-from jobsight_server.web.kit.routes import AppContext, Route, add_part, end_reading, known_viewer, protect, register
+from jobsight_server.web.kit.routes import AppContext, Route, end_reading, known_viewer, protect, register
+from jobsight_server.web.kit.system_parts import add_part
 
 OF_SYSTEMS = tuple(system.module("pages") for system in systems())
 """Modules of nouns, with ``menu``, and ``make_part``, which makes the context of its views."""

@@ -17,7 +17,8 @@ from jobsight_server.queries.nodes import (
 from jobsight_server.queries.rejected import rejected_data
 from jobsight_server.web.kit.inputs import given, one_cluster, required_name
 from jobsight_server.web.kit.listing import asked_of
-from jobsight_server.web.kit.routes import Route, context, not_found, part, reading
+from jobsight_server.web.kit.routes import Route, context, not_found, reading
+from jobsight_server.web.kit.system_parts import part
 from jobsight_server.web.kit.time_range import range_argument
 
 SPANS = ("6h", "1d", "7d", "30d")

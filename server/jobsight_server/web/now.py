@@ -15,7 +15,8 @@ from jobsight_server.queries.start import start as read_start
 from jobsight_server.web.kit.inputs import choice_argument, given
 from jobsight_server.web.kit.listing import asked_of, wanted_of
 from jobsight_server.web.kit.pages import page
-from jobsight_server.web.kit.routes import Route, context, part, reading
+from jobsight_server.web.kit.routes import Route, context, reading
+from jobsight_server.web.kit.system_parts import part
 
 
 def now() -> Now:

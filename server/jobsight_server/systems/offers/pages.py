@@ -12,7 +12,8 @@ from jobsight_server.systems.offers.tables import offers
 from jobsight_server.web.kit.inputs import cluster_argument
 from jobsight_server.web.kit.listing import asked_of
 from jobsight_server.web.kit.pages import Menu
-from jobsight_server.web.kit.routes import AppContext, Route, context, part, reading
+from jobsight_server.web.kit.routes import AppContext, Route, context, reading
+from jobsight_server.web.kit.system_parts import part
 
 
 def plan() -> StoredPlan:

@@ -31,7 +31,8 @@ from jobsight_server.web.kit.inputs import (
     name_text,
     parsed_body,
 )
-from jobsight_server.web.kit.routes import Route, context, error_reply, part, reading, record_reply
+from jobsight_server.web.kit.routes import Route, context, error_reply, reading, record_reply
+from jobsight_server.web.kit.system_parts import part
 
 PLACE_AT_MOST_S = 10 * 365 * 86400.0
 """The longest requested time, and the farthest deadline, of a job in a plan."""

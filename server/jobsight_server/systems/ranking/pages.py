@@ -26,7 +26,8 @@ from jobsight_server.web.kit.inputs import (
     name_argument,
 )
 from jobsight_server.web.kit.pages import Menu
-from jobsight_server.web.kit.routes import AppContext, Route, context, part, reading
+from jobsight_server.web.kit.routes import AppContext, Route, context, reading
+from jobsight_server.web.kit.system_parts import part
 
 MACHINES_AT_MOST = 10_000
 _LISTED = 100

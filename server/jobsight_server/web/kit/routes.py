@@ -1,7 +1,5 @@
 """Requests and routes: the context of a request, its sender and what they may see, and the routes of the API.
 
-Each placing system has a part of its own in the context, which the core does not know.
-
 People are users, who see their own jobs and advice, staff, who see everything, or administrators, who also act. They
 are known by a header from a proxy that has authenticated them, by a login (a cookie), or by a token of that role. No
 other module decides who makes a request, and with ``login`` no other what they may see: users are refused every route
@@ -17,7 +15,7 @@ import gzip
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, get_type_hints
+from typing import Any, Literal, get_type_hints
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -39,8 +37,6 @@ from jobsight_server.queries.job_named import owners
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.clusters import KnownClusters
 from jobsight_server.web.kit.converters import IdConverter, NameConverter
-
-SystemPart = TypeVar("SystemPart")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +77,6 @@ def end_reading(_: BaseException | None = None) -> None:
     """Close the request's connection; for ``teardown_appcontext`` of the application."""
     if (connection := g.pop("reading", None)) is not None:
         connection.close()
-
-
-def add_part(app: Flask, part: object) -> None:
-    """Add the part that the views of one system use."""
-    app.extensions.setdefault("jobsight_parts", []).append(part)
-
-
-def part(kind: type[SystemPart]) -> SystemPart:
-    """Return the part of this type of the application that handles the current request."""
-    return next(made for made in current_app.extensions["jobsight_parts"] if isinstance(made, kind))
 
 
 COOKIE = "jobsight_session"

@@ -16,7 +16,8 @@ from jobsight_server.systems.matching.queries import ChosenObjectives, ResourceP
 from jobsight_server.systems.matching.resource_state import refused
 from jobsight_server.systems.matching.service import Matcher
 from jobsight_server.web.kit.inputs import DEFINITION_BYTES, parsed_body
-from jobsight_server.web.kit.routes import Route, context, part, record_reply
+from jobsight_server.web.kit.routes import Route, context, record_reply
+from jobsight_server.web.kit.system_parts import part
 
 
 def policies() -> ResourcePolicies:

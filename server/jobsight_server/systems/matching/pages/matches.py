@@ -29,7 +29,8 @@ from jobsight_server.systems.matching.submissions import BatchAnswer, Submission
 from jobsight_server.web.kit.inputs import choice_argument, parsed_body
 from jobsight_server.web.kit.listing import asked_of
 from jobsight_server.web.kit.pages import page
-from jobsight_server.web.kit.routes import Route, context, part, reading, record_reply
+from jobsight_server.web.kit.routes import Route, context, reading, record_reply
+from jobsight_server.web.kit.system_parts import part
 
 RELEASED_AT_MOST = 10_000
 

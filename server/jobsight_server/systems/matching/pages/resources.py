@@ -29,7 +29,8 @@ from jobsight_server.web.kit.inputs import (
     required_name,
 )
 from jobsight_server.web.kit.listing import asked_of
-from jobsight_server.web.kit.routes import Route, context, part, record_reply
+from jobsight_server.web.kit.routes import Route, context, record_reply
+from jobsight_server.web.kit.system_parts import part
 
 REPORTS_AT_MOST = 20_000
 
