@@ -1,6 +1,6 @@
 """Hostile clients against both ports of a server on this machine: what do honest clients notice?
 
-    python benchmarks/hostile.py [--attack] [--connections 500] [--seconds 20]
+    python benchmarks/hostile.py [--attack] [--connections 500] [--seconds 20] [--json]
 
 Starts `jobsight serve` with nothing in front and keeps `--connections` to each port for `--seconds`; once a second,
 those that the server ended are opened again. Five kinds take equal parts:
@@ -378,6 +378,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--connections", type=int, default=500, help=f"to each port, at most {MOST_CONNECTIONS}")
     parser.add_argument("--seconds", type=float, default=20.0, help=f"at most {MOST_SECONDS:g}")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--attack", action="store_true", help="slow connections and trailers, and 1,000 questions/s")
     parser.add_argument("--attack-on", type=int, metavar="PORT", help=argparse.SUPPRESS)
     parser.add_argument("--crowd", type=int, nargs="+", metavar="PORT", help=argparse.SUPPRESS)
@@ -402,9 +403,10 @@ def main() -> None:
             engine.dispose()
         with site.serve():
             if args.attack:
-                print(json.dumps(under_attack(site, connections, seconds), indent=1))
+                found = under_attack(site, connections, seconds)
             else:
-                print(as_text(measure(site, connections, seconds)))
+                found = measure(site, connections, seconds)
+    print(json.dumps(found) if args.json or args.attack else as_text(found))
 
 
 def as_text(found: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ from jobsight_papers.matching.workload import PUBLISHED, MatchingWorkload, match
 from jobsight_scheduler.matching import Problem, match, read_problem
 from jobsight_scheduler.matching.eligibility import Eligibility
 from jobsight_scheduler.matching.ladder import RUNGS
-from jobsight_scheduler.matching.objectives import linear_forms
+from jobsight_scheduler.matching.objectives import linear_form
 from jobsight_scheduler.matching.program import Program
 
 CROWDED = ((500, 10), (1_000, 10), (2_000, 10), (2_000, 50))
@@ -67,8 +67,8 @@ def alone(problem: Problem, deadline_s: float) -> tuple[float, float, float | No
     begin = time.process_time()
     eligibility = Eligibility(problem)
     candidates = eligibility.eligible()
-    [form] = linear_forms(problem.objectives[0], eligibility, candidates)
-    program = Program(eligibility, candidates, [[job] for job in range(len(problem.jobs))], [form])
+    form = linear_form(problem.objectives[0], eligibility, candidates)
+    program = Program(eligibility, candidates, [[job] for job in range(len(problem.jobs))])
     program.highs.setOptionValue("mip_heuristic_run_feasibility_jump", True)  # ours has greedy's matches instead
     found = program.solve(program.costs(form), True, time.process_time, begin + deadline_s)
     value = 0.0 if found.values is None else float(np.rint(found.values[: len(problem.jobs)]) @ form.z)
