@@ -13,7 +13,7 @@ from sqlalchemy import Connection, insert
 
 from jobsight_server.storage import schema
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples"))
+sys.path.append(str(Path(__file__).resolve().parents[1] / "examples"))
 from site_run import JOBSIGHT, Site, free_address, wait_until  # noqa: F401  # for all benchmarks
 
 

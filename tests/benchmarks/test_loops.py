@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
+from loop_product import Allocated, Ended, Product
+from loop_scenarios import LoopJob
+from loops import Loop, scenarios_in
 from sqlalchemy import select
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from loop_product import Allocated, Ended, Product  # noqa: E402
-from loop_scenarios import LoopJob  # noqa: E402
-from loops import Loop, scenarios_in  # noqa: E402
-
-from jobsight_server.storage.schema import jobs  # noqa: E402
+from jobsight_server.storage.schema import jobs
 
 
 class Written:

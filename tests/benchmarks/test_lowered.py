@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from lowered import DAY_S, Users, amounts, limit_cells, memory_cells, rows
+from sizing.ours import Decided
+from sizing.protocols import protocol_b
+from sizing.tasks import Task
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from lowered import DAY_S, Users, amounts, limit_cells, memory_cells, rows  # noqa: E402
-from sizing.ours import Decided  # noqa: E402
-from sizing.protocols import protocol_b  # noqa: E402
-from sizing.tasks import Task  # noqa: E402
-
-from jobsight_predictor.evaluation.jobs import Jobs  # noqa: E402
-from jobsight_predictor.question import Question  # noqa: E402
+from jobsight_predictor.evaluation.jobs import Jobs
+from jobsight_predictor.question import Question
 
 
 def made(values: list[float], requested: list[float], *, metric: str = "memory", gap_s: float = 1000.0) -> Jobs:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "benchmarks"))
-
-from sizing import rules  # noqa: E402
-from sizing.protocols import Rule, protocol_b  # noqa: E402
-from sizing.table import Row, comparison  # noqa: E402
-from sizing.tasks import Task, Workflow  # noqa: E402
-from sizing.workflows import compare  # noqa: E402
+from sizing import rules
+from sizing.protocols import Rule, protocol_b
+from sizing.table import Row, comparison
+from sizing.tasks import Task, Workflow
+from sizing.workflows import compare
 
 GB = 1e9
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -85,8 +86,9 @@ def engine(database_url: str) -> Iterator[Engine]:
 
 
 @pytest.fixture
-def jobsight(capsys: pytest.CaptureFixture[str]) -> Jobsight:
-    """Runs a command, which has to end with this status, and returns what it prints."""
+def jobsight(capsys: pytest.CaptureFixture[str]) -> Iterator[Jobsight]:
+    """Runs a command, which has to end with this status, and returns what it prints; its signal handlers go."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
 
     def run(*arguments: object, on: Engine | Path | str = "", status: int = 0) -> Printed:
         url = on.url.render_as_string(hide_password=False) if isinstance(on, Engine) else str(on)
@@ -98,7 +100,9 @@ def jobsight(capsys: pytest.CaptureFixture[str]) -> Jobsight:
         assert ended == status, printed
         return printed
 
-    return run
+    yield run
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")
