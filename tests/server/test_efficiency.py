@@ -94,7 +94,7 @@ def test_use_is_compared_with_the_request_of_the_whole_job(seff: Jobsight) -> No
 def test_a_table_for_people(seff: Jobsight) -> None:
     out = seff("12.head").out
     lines = [line.split() for line in out.splitlines()]
-    assert lines[0][:2] == ["Ask", "for"], "what to do comes first"
+    assert lines[0][:2] == ["Request", "96G"], "what to do comes first"
     title = next(line for line in lines if line[:1] == ["Job"])
     assert title[:8] == ["Job", "12.head", "on", "alpha:", "cfd", "of", "ada,", "1970-01-02"]
     assert "UTC. Completed in 40 min of 1 d; used 2 of 64 GiB and 1.8 of 4 processors." in " ".join(out.split())
