@@ -8,10 +8,9 @@ from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.forecast import PendingForecast
 from jobsight_predictor.question import Question
 from jobsight_server.accounting.runs import Failure
-
-from .decided import Ran, Recommender
-from .protocols import Rule
-from .tasks import Task
+from sizing.decided import Ran, Recommender
+from sizing.protocols import Rule
+from sizing.tasks import Task
 
 
 class _Asked(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .tasks import Task
+from sizing.tasks import Task
 
 GBH = 3.6e12  # byte seconds in a GBh
 SEED = 1996  # of the published split and the order of its tasks

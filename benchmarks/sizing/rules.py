@@ -9,9 +9,8 @@ from collections import deque
 import numpy as np
 
 from jobsight_predictor.arrays import Floats
-
-from .protocols import Rule
-from .tasks import Task
+from sizing.protocols import Rule
+from sizing.tasks import Task
 
 NODE_BYTES = 128e9  # memory of a node in the published comparison
 

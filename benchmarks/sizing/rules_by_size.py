@@ -7,9 +7,8 @@ from math import inf, sqrt
 import numpy as np
 
 from jobsight_predictor.arrays import Floats
-
-from .rules import LeastExpectedWaste, OfProcess, least_waste
-from .tasks import Task
+from sizing.rules import LeastExpectedWaste, OfProcess, least_waste
+from sizing.tasks import Task
 
 
 class BySize(OfProcess):

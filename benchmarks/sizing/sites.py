@@ -16,11 +16,10 @@ from jobsight_predictor.evaluation.jobs import Jobs, in_time
 from jobsight_predictor.evaluation.replay import replay_jobsight
 from jobsight_scheduler.workload.backtest_jobs import jobs_of_trace
 from jobsight_scheduler.workload.swf import read_swf
-
-from . import rules
-from .protocols import GBH
-from .table import markdown
-from .tasks import Task, trace_name
+from sizing import rules
+from sizing.protocols import GBH
+from sizing.table import markdown
+from sizing.tasks import Task, trace_name
 
 RULES: dict[str, type[rules.OfProcess]] = {
     "vpa": rules.Vpa,

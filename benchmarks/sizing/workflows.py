@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import rules, rules_by_size
-from .ours import Decided, Recommended
-from .protocols import PROTOCOLS, Rule
-from .table import Row
-from .tasks import Workflow
+from sizing import rules, rules_by_size
+from sizing.ours import Decided, Recommended
+from sizing.protocols import PROTOCOLS, Rule
+from sizing.table import Row
+from sizing.tasks import Workflow
 
 PEERS: dict[str, type[rules.OfProcess]] = {
     "presets": rules.Presets,

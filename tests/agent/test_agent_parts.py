@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.agent.collector import Request, collecting, wait_for
 
 from jobsight_agent.agent import Agent
 from jobsight_agent.batch import in_batches
@@ -28,8 +29,6 @@ from jobsight_agent.push import Pusher
 from jobsight_agent.reading import Interface, Mark, Reading
 from jobsight_agent.send import Reply, Sender, Target, TargetError
 from jobsight_agent.spool import Spool
-
-from .collector import Request, collecting, wait_for
 
 PORT = Interface("eth0", "ethernet", 64, 10**9)
 READING = Reading(100.0, "boot", 4, 2**30, (PORT,), (5,), (6,), 2**20, 1.5)

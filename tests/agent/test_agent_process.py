@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from .collector import Answer, Request, collecting, wait_for
+from tests.agent.collector import Answer, Request, collecting, wait_for
 
 AGENT = [sys.executable, "-m", "jobsight_agent.cli"]
 

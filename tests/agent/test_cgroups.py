@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.agent.tree import MEMINFO, Node
 
 from jobsight_agent.cgroups import PATTERNS, CgroupReader
 from jobsight_agent.counters import NodeReader
 from jobsight_agent.reading import MOST_JOBS, JobUsage, from_record, to_record
-
-from .tree import MEMINFO, Node
 
 MB = 1_000_000
 FULL = JobUsage("4711", 12.5, 300 * MB, 50 * MB, 600 * MB, 960 * MB, 990 * MB)

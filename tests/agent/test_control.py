@@ -15,12 +15,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.agent.collector import wait_for
 
 from jobsight_agent.control import LONGEST_PACKET, NAME, ControlSocket, ask
 from jobsight_agent.hooks import checked_request, mark_request
 from jobsight_agent.reading import Mark
-
-from .collector import wait_for
 
 
 @contextlib.contextmanager

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.agent.tree import Node
 
 from jobsight_agent.counters import NodeReader
 from jobsight_agent.interfaces import find_interfaces, kernel_width_bits
 from jobsight_agent.reading import MOST_INTERFACES, Interface, Reading, from_record, to_record
-
-from .tree import Node
 
 
 @pytest.fixture

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 from tests import make
+from tests.agent.collector import wait_for
+from tests.agent.tree import Node
 
 from jobsight_agent.reading import GpuReading, from_record, to_record
 from jobsight_server.cli import main
-
-from .collector import wait_for
-from .tree import Node
 
 GIB = 2**30
 FINE = {"gpu_busy_percent": "37\n", "mem_info_vram_used": f"{12 * GIB}\n", "mem_info_vram_total": f"{64 * GIB}\n"}

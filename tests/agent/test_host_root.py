@@ -14,14 +14,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.agent.tree import Node
 from tests.make import not_none
 
 from jobsight_agent.batch import AgentCost, in_batches, to_columns, to_wire
 from jobsight_agent.counters import NodeReader
 from jobsight_agent.reading import from_record, to_record
 from jobsight_server.ingest.wire import decode
-
-from .tree import Node
 
 COST = AgentCost("0", 0.0, 0, 0, 0, {}, 0, 0, 0)
 

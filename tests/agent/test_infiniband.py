@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.agent.tree import Node
 
 from jobsight_agent.counters import NodeReader
 from jobsight_agent.ports import Port, find_ports, read_port
 from jobsight_agent.reading import Interface, from_record, to_record
-
-from .tree import Node
 
 
 def make(root: Path, name: str, files: dict[str, str]) -> Path:

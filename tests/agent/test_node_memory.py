@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from .tree import Node
+from tests.agent.tree import Node
 
 GIB = 2**30
 SIZES_KB = (64, 2048, 32768, 1048576, 16777216)

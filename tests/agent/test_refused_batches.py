@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.agent.collector import Answer, collecting, wait_for
 
 from jobsight_agent.push import Pusher, Suspicion
 from jobsight_agent.send import Target
 from jobsight_agent.spool import Aside, Spool
-
-from .collector import Answer, collecting, wait_for
 
 Reply = tuple[int, dict[str, str]]
 STORED: Reply = (200, {})

@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from sqlalchemy import Connection, Engine, insert
 from tests import make
+from tests.browser.chromium import NoChromiumError, check_driver, find_chromium
 
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import BINS, accuracy_of_histogram
@@ -32,8 +33,6 @@ from jobsight_server.systems.offers.outcome import confirm, report_end, report_s
 from jobsight_server.systems.offers.settings import OffersSettings
 from jobsight_server.systems.offers.standing_plan import StandingPlans
 from jobsight_server.upgrade.migrate import upgrade
-
-from .chromium import NoChromiumError, check_driver, find_chromium
 
 SCRIPT = "<script>alert(1)</script>"
 NAMES = (SCRIPT, "'; DROP TABLE jobs; --", "a/b", "..", "steady", "drifting", "switching", "ü" * 300)

@@ -9,15 +9,14 @@ from typing import Any
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 from sqlalchemy import update
+from tests.browser.axe import NoAxeError, find_axe
+from tests.browser.test_pages import PAGES
 
 from jobsight_predictor.reliability.sessions import SessionSettings
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings.load import load_settings
 from jobsight_server.storage import schema
 from jobsight_server.systems.ranking.periodic import update_machines
-
-from .axe import NoAxeError, find_axe
-from .test_pages import PAGES
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

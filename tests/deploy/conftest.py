@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 from tests import make
+from tests.deploy.workflow_site import Workflow, served_workflow
 
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.storage.engine import open_engine
 from site_run import Site, free_address
-
-from .workflow_site import Workflow, served_workflow
 
 NOW = 4_000_000_000.0
 """Later than any test: a run that ended since shows how those lowered by the tests did."""

@@ -9,10 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.deploy.test_job_hooks import HOOK, install, marks
 
 from jobsight_agent.reading import Mark
-
-from .test_job_hooks import HOOK, install, marks
 
 SHELLS = [
     pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=f"{name} is not installed"))

@@ -17,12 +17,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 from tests import make
+from tests.deploy.conftest import _learn
 
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.schema import jobs
 from site_run import Site, wait_until
-
-from .conftest import _learn
 
 CLIENT = Path(__file__).parents[2] / "deploy" / "slurm" / "jobsight-seff"
 OTHER = "nobody"

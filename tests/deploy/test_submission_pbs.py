@@ -19,10 +19,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from .conftest import Submission
-from .misbehaving import GARBAGE, busy, closed_port, drip, hang, huge, serving, slack_s, with_body
-from .workflow_site import answering
+from tests.deploy.conftest import Submission
+from tests.deploy.misbehaving import GARBAGE, busy, closed_port, drip, hang, huge, serving, slack_s, with_body
+from tests.deploy.workflow_site import answering
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SAYS = (

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.deploy.conftest import Submission
+from tests.deploy.misbehaving import GARBAGE, busy, closed_port, drip, hang, huge, serving, slack_s, with_body
+from tests.deploy.workflow_site import answering
 from tests.processes import children
-
-from .conftest import Submission
-from .misbehaving import GARBAGE, busy, closed_port, drip, hang, huge, serving, slack_s, with_body
-from .workflow_site import answering
 
 SLURM = Path(__file__).parents[2] / "deploy" / "slurm"
 HARNESS = Path(__file__).parent / "slurm" / "harness.lua"

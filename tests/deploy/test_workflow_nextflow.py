@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from .misbehaving import GARBAGE, closed_port, drip, hang, huge, serving, slack_s
-from .workflow_site import Workflow, answering, over_tls
+from tests.deploy.misbehaving import GARBAGE, closed_port, drip, hang, huge, serving, slack_s
+from tests.deploy.workflow_site import Workflow, answering, over_tls
 
 ROOT = Path(__file__).parents[2]
 CONFIG = ROOT / "deploy" / "workflows" / "nextflow" / "jobsight.config"

@@ -14,11 +14,10 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.deploy.misbehaving import GARBAGE, busy, closed_port, drip, hang, huge, says, serving, slack_s
+from tests.deploy.workflow_site import Workflow, answering, over_tls
 
 from jobsight_server.cli import main
-
-from .misbehaving import GARBAGE, busy, closed_port, drip, hang, huge, says, serving, slack_s
-from .workflow_site import Workflow, answering, over_tls
 
 FILE = Path(__file__).parents[2] / "deploy" / "workflows" / "snakemake" / "jobsight_resources.py"
 SNAKEMAKE = os.environ.get("JOBSIGHT_SNAKEMAKE") or shutil.which("snakemake")

@@ -16,10 +16,9 @@ from typing import Any
 
 import pytest
 from tests import make
+from tests.deploy.misbehaving import Serve
 
 from site_run import JOBSIGHT, Site
-
-from .misbehaving import Serve
 
 USER = "ada"
 MIB = 2**20

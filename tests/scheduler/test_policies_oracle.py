@@ -9,12 +9,11 @@ import random
 from collections.abc import Callable
 
 import pytest
+from tests.scheduler.by_rows import Seconds, starts_of
 
 from jobsight_papers.schedules.chosen import POLICIES, choose_policy
 from jobsight_papers.schedules.multifactor import PriorityWeights
 from jobsight_scheduler.policies import easy_plus
-
-from .by_rows import Seconds, starts_of
 
 CORRECTIONS = (1, 2, 4)
 """Of EASY++: the published ones are longer than these jobs."""

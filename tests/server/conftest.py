@@ -12,12 +12,11 @@ import pytest
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.engine import make_url
 from tests.make import Jobsight, Printed
+from tests.server.postgresql import Reused, create, drop, url_of
 
 from jobsight_server.cli import main
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.upgrade.migrate import upgrade
-
-from .postgresql import Reused, create, drop, url_of
 
 
 @pytest.hookimpl(tryfirst=True)

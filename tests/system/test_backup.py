@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 from tests import make
+from tests.system.killed_site import READINGS, Sender, Work, readings_of
 
 from jobsight_server.storage.engine import open_engine
 from site_run import JOBSIGHT, Site, wait_until
-
-from .killed_site import READINGS, Sender, Work, readings_of
 
 BATCHES, JOBS = 40, 100
 

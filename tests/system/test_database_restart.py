@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 from tests import make
 from tests.postgresql import PostgresqlServer
+from tests.system.killed_site import Server
 
 from site_run import wait_until
-
-from .killed_site import Server
 
 START = time.time() - 3600
 

@@ -15,10 +15,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, make_url
 from tests.server.postgresql import create, drop, url_of
+from tests.system.killed_site import Server, Work
 
 from site_run import wait_until
-
-from .killed_site import Server, Work
 
 CLUSTERS = ("alpha", "beta", "gamma")
 FOLLOWING = ("--follow-interval-s", "0.05", "--profile-grace-s", "0")

@@ -11,18 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_predictor.arrays import Floats, Indices
+from jobsight_predictor.evaluation.baselines import BASELINES
+from jobsight_predictor.evaluation.cost import reservation_cost
+from jobsight_predictor.evaluation.coverages import coverages
+from jobsight_predictor.evaluation.equal_failures import at_equal_failures
+from jobsight_predictor.evaluation.jobs import Jobs, Protocol, grouped, learning_order
+from jobsight_predictor.evaluation.replay import (
+    UNCLIPPED,
+    final_pqm,
+    pqm_when_asked,
+    replay_baseline,
+    replay_forecaster,
+    replay_jobsight,
+)
+from jobsight_predictor.evaluation.scores import accuracies, auc, calibration, hindsight, summary
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.question import JobGroups
 from jobsight_predictor.series import NEAR
-
-from .baselines import BASELINES
-from .cost import reservation_cost
-from .coverages import coverages
-from .equal_failures import at_equal_failures
-from .jobs import Jobs, Protocol, grouped, learning_order
-from .replay import UNCLIPPED, final_pqm, pqm_when_asked, replay_baseline, replay_forecaster, replay_jobsight
-from .scores import accuracies, auc, calibration, hindsight, summary
 
 Grouping = Literal["user", "template"]
 

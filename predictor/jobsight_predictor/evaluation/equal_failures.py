@@ -9,8 +9,7 @@ from typing import TypedDict
 import numpy as np
 
 from jobsight_predictor.arrays import Floats
-
-from .cost import reservation_cost
+from jobsight_predictor.evaluation.cost import reservation_cost
 
 TRIES = 6  # limit on replays
 SAFEST = 0.9999  # share; the highest target tried

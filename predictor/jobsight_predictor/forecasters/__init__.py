@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from .base import Forecaster
-from .decayed_mode import DecayedMode
-from .exponential import Exponential
-from .locality import Locality
-from .means import History, SlidingWindow
-from .weighted import Weighted
+from jobsight_predictor.forecasters.base import Forecaster
+from jobsight_predictor.forecasters.decayed_mode import DecayedMode
+from jobsight_predictor.forecasters.exponential import Exponential
+from jobsight_predictor.forecasters.locality import Locality
+from jobsight_predictor.forecasters.means import History, SlidingWindow
+from jobsight_predictor.forecasters.weighted import Weighted
 
 FORECASTERS: dict[str, type[Forecaster]] = {
     "history": History,

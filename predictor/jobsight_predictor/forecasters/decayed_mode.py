@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any, Self
 
-from .base import LARGEST, Forecaster, refusal
+from jobsight_predictor.forecasters.base import LARGEST, Forecaster, refusal
 
 FADES = (0.8, 0.97, 0.995)  # shares of a value's weight left one job later in short, medium and long memory
 SAME = 0.005  # share of the newer value; closer values are one place

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import LARGEST, Forecaster, refusal
+from jobsight_predictor.forecasters.base import LARGEST, Forecaster, refusal
 
 
 class History(Forecaster):

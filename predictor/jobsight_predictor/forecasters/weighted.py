@@ -9,7 +9,7 @@ from itertools import compress, repeat
 from operator import mul
 from typing import Any, Self
 
-from .base import LARGEST, Forecaster, refusal
+from jobsight_predictor.forecasters.base import LARGEST, Forecaster, refusal
 
 CELLS_PER_BIN = 20  # cells of the grid that represents a long history
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .forecast import PendingForecast
-from .profile import JobForecast, MeanError, Profile, RunnerUp
+from jobsight_predictor.profile.forecast import PendingForecast
+from jobsight_predictor.profile.profile import JobForecast, MeanError, Profile, RunnerUp
 
 __all__ = ["JobForecast", "MeanError", "PendingForecast", "Profile", "RunnerUp"]

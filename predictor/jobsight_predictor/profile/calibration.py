@@ -10,10 +10,9 @@ from operator import mul
 from typing import Any
 
 from jobsight_predictor.forecasters.base import LARGEST
+from jobsight_predictor.profile.groups import CANDIDATES, Aging, Hits, Parts, Stored
+from jobsight_predictor.profile.prospect import NEAR_LIMIT
 from jobsight_predictor.question import MOMENTS, GroupKey, Moment
-
-from .groups import CANDIDATES, Aging, Hits, Parts, Stored
-from .prospect import NEAR_LIMIT
 
 Forecasts = list[tuple[int, Sequence[float]]]
 """The number of each group that makes forecasts, and those of its ``CANDIDATES``."""

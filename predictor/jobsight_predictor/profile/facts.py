@@ -6,11 +6,10 @@ from collections import deque
 from math import asinh
 from typing import Any
 
+from jobsight_predictor.profile.groups import Aging, Parts
+from jobsight_predictor.profile.prospect import GATHERED, PRIOR, TAIL, Prospect, pareto
+from jobsight_predictor.profile.reserve import wasted
 from jobsight_predictor.question import Facts, GroupKey
-
-from .groups import Aging, Parts
-from .prospect import GATHERED, PRIOR, TAIL, Prospect, pareto
-from .reserve import wasted
 
 KEPT = 500  # jobs; the last ones of an application
 NEAREST = 50  # jobs; nearest ones to forecast from

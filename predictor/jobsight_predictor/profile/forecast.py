@@ -9,14 +9,21 @@ from math import inf
 from statistics import median_low
 from typing import Any, NamedTuple, Self
 
+from jobsight_predictor.profile.calibration import Calibration, Forecasts, best_vote
+from jobsight_predictor.profile.groups import Group, Stored
+from jobsight_predictor.profile.model import Model
+from jobsight_predictor.profile.prospect import (
+    Prospect,
+    Witness,
+    first_jobs,
+    levels_of,
+    prospect,
+    stated_near_limit,
+    with_shortfall,
+)
+from jobsight_predictor.profile.reserve import FEW, Basis, Bound, Case, exceeding, ladder
 from jobsight_predictor.question import SHARE, USER, JobKeys, Moment, Question
 from jobsight_predictor.series import NEAR
-
-from .calibration import Calibration, Forecasts, best_vote
-from .groups import Group, Stored
-from .model import Model
-from .prospect import Prospect, Witness, first_jobs, levels_of, prospect, stated_near_limit, with_shortfall
-from .reserve import FEW, Basis, Bound, Case, exceeding, ladder
 
 APART = 1.05
 """Least factor by which the next attempt asks for more."""

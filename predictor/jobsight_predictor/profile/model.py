@@ -10,13 +10,12 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jobsight_predictor.profile.calibration import Calibration, ExpertWeights, HitProbability, NearLimit
+from jobsight_predictor.profile.facts import FactsHistories, FactsHistory
+from jobsight_predictor.profile.groups import Aging, Burst, Clock, Group, Groups, Parts, Stored, StoredPart
+from jobsight_predictor.profile.prospect import Shortfall, Shortfalls
+from jobsight_predictor.profile.reserve import Bounds, RequestedLimits
 from jobsight_predictor.question import MOMENTS, SHARES, GroupKey, JobGroups, JobKeys, Question, job_keys
-
-from .calibration import Calibration, ExpertWeights, HitProbability, NearLimit
-from .facts import FactsHistories, FactsHistory
-from .groups import Aging, Burst, Clock, Group, Groups, Parts, Stored, StoredPart
-from .prospect import Shortfall, Shortfalls
-from .reserve import Bounds, RequestedLimits
 
 _SITE_KEY = '["site"]'
 _SHAPE = 26

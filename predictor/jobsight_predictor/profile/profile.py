@@ -9,6 +9,12 @@ from math import inf
 from typing import Any
 
 from jobsight_predictor.forecasters.base import checked
+from jobsight_predictor.profile.calibration import NEARLY_ALL
+from jobsight_predictor.profile.forecast import PendingForecast, SimilarJobs, limit_of, similar_jobs, weigh
+from jobsight_predictor.profile.groups import CANDIDATES, Group
+from jobsight_predictor.profile.model import Model
+from jobsight_predictor.profile.reserve import Basis, exceeding, needs_of
+from jobsight_predictor.profile.running import Outlook
 from jobsight_predictor.question import (
     MOMENTS,
     SHARE,
@@ -21,13 +27,6 @@ from jobsight_predictor.question import (
     level_name,
 )
 from jobsight_predictor.series import NEAR
-
-from .calibration import NEARLY_ALL
-from .forecast import PendingForecast, SimilarJobs, limit_of, similar_jobs, weigh
-from .groups import CANDIDATES, Group
-from .model import Model
-from .reserve import Basis, exceeding, needs_of
-from .running import Outlook
 
 QUESTIONS_AT_MOST = 200
 """Cached forecasts; cleared whenever the model learns."""

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from jobsight_predictor.profile.groups import Aging, Group, Parts
 from jobsight_predictor.question import APPLICATION, USER, GroupKey, JobKeys
-
-from .groups import Aging, Group, Parts
 
 MOST = 5  # jobs; limit on jobs that needed more and were not repeated, or came one after the other
 OVER = 0.03  # probability for the next job below which a shortfall is dropped

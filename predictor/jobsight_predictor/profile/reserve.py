@@ -10,10 +10,9 @@ from operator import mul
 from typing import Literal, NamedTuple
 
 from jobsight_predictor.forecasters.base import LARGEST
+from jobsight_predictor.profile.groups import Stored
+from jobsight_predictor.profile.prospect import SPREAD, Prospect, Step
 from jobsight_predictor.question import Question
-
-from .groups import Stored
-from .prospect import SPREAD, Prospect, Step
 
 FARTHEST = 4.0  # factor; limit on a quantile, as a multiple of the highest place
 LEAST_FIT = 0.25  # share of jobs that fit; lower steps are never the cheapest

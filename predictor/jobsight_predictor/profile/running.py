@@ -9,9 +9,9 @@ from itertools import accumulate
 from math import exp, inf
 from typing import Any, NamedTuple, Self
 
-from .calibration import TENTHS
-from .model import STEPS
-from .prospect import NEAR_LIMIT, TAIL, TIME_TAIL, Prospect
+from jobsight_predictor.profile.calibration import TENTHS
+from jobsight_predictor.profile.model import STEPS
+from jobsight_predictor.profile.prospect import NEAR_LIMIT, TAIL, TIME_TAIL, Prospect
 
 GROWTH_S = 600.0  # seconds; memory length of the growth of a job's use
 HELD_WITHIN = 1.1  # factor; a use above the limit by more than this shows that it is not enforced

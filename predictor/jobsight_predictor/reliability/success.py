@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from jobsight_predictor.arrays import Floats
-
-from .fading import faded
-from .resource_vector import JobEnd
-from .survival import INTERVAL_Z, Chances
+from jobsight_predictor.reliability.fading import faded
+from jobsight_predictor.reliability.resource_vector import JobEnd
+from jobsight_predictor.reliability.survival import INTERVAL_Z, Chances
 
 LATEST = 32.0
 """Jobs; limit on the total weight of a machine's jobs, the latest weighing most. A good past cannot hide a black hole,

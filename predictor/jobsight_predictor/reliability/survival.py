@@ -12,8 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jobsight_predictor.arrays import Booleans, Floats, Integers
-
-from .fading import faded, faded_span
+from jobsight_predictor.reliability.fading import faded, faded_span
 
 DAY_S = 86_400.0
 AGES_S: Floats = 3600.0 * np.array([0.0, 1.0 / 12.0, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 24.0, 48.0])

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jobsight_predictor.question import Question
+from jobsight_scheduler.coallocation.communication import SyntheticWorkload
 from jobsight_scheduler.prediction import Predictor, Stated
-
-from .communication import SyntheticWorkload
 
 CONSTANT_BPS = 40e6
 """Default of the source ``constant``, per processor: four times the median of synthetic jobs; nine in ten use less."""

@@ -11,14 +11,13 @@ from msgspec import Struct
 
 from jobsight_predictor.arrays import Floats
 from jobsight_predictor.question import Question
+from jobsight_scheduler.coallocation.bandwidth_sources import bandwidth_source
+from jobsight_scheduler.coallocation.clusters import Clusters
+from jobsight_scheduler.coallocation.communication import SyntheticWorkload
+from jobsight_scheduler.coallocation.cosimulation import CoSimulation, figures, job_table
+from jobsight_scheduler.coallocation.placement import PLACEMENTS
+from jobsight_scheduler.coallocation.scheduler import Scheduler
 from jobsight_scheduler.figures import interval
-
-from .bandwidth_sources import bandwidth_source
-from .clusters import Clusters
-from .communication import SyntheticWorkload
-from .cosimulation import CoSimulation, figures, job_table
-from .placement import PLACEMENTS
-from .scheduler import Scheduler
 
 CONSTANTS_BPS = (20e6, 40e6, 80e6, 160e6)
 PARTS = 10

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .clusters import Allocation, demand
+from jobsight_scheduler.coallocation.clusters import Allocation, demand
 
 PlacementPolicy = Callable[[int, float, Sequence[int], Sequence[float]], Allocation | None]
 """``place(processors, bandwidth_bps, free, spare_bps)``: None if the job has to wait.

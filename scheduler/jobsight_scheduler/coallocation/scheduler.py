@@ -24,9 +24,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import nextafter
 
-from .bandwidth_sources import BandwidthSource
-from .clusters import Allocation, Clusters, LinkDemand, demand
-from .placement import PlacementPolicy, SpreadPlacement, naive, none
+from jobsight_scheduler.coallocation.bandwidth_sources import BandwidthSource
+from jobsight_scheduler.coallocation.clusters import Allocation, Clusters, LinkDemand, demand
+from jobsight_scheduler.coallocation.placement import PlacementPolicy, SpreadPlacement, naive, none
 
 LOOK_AHEAD = 500
 """Waiting jobs considered for backfilling, so that endless queues take reasonable time."""

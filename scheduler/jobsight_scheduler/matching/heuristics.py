@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jobsight_predictor.arrays import Floats, Integers
-
-from .eligibility import Eligibility
-from .highs import Clock
-from .objectives import LinearForm
-from .packing import Packing, Placement, Score
-from .program import relaxed_by_type
+from jobsight_scheduler.matching.eligibility import Eligibility
+from jobsight_scheduler.matching.highs import Clock
+from jobsight_scheduler.matching.objectives import LinearForm
+from jobsight_scheduler.matching.packing import Packing, Placement, Score
+from jobsight_scheduler.matching.program import relaxed_by_type
 
 _TRIED = 15
 """Unmatched jobs to try in a round of search."""

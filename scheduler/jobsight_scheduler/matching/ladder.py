@@ -10,18 +10,15 @@ from functools import partial
 import numpy as np
 
 from jobsight_predictor.arrays import Floats, Integers
-from jobsight_scheduler.matching.check import STATUSES, Answer, Match, ObjectiveValue, Status
-from jobsight_scheduler.matching.eligibility import job_classes
-
-from .check import faults
-from .eligibility import Eligibility
-from .heuristics import Heuristics, Incumbent, preferred
-from .highs import Clock, Solved
-from .objectives import LinearForm, linear_form
-from .packing import Packing, Placement
-from .problem import Problem
-from .program import Program
-from .why_not import why_not
+from jobsight_scheduler.matching.check import STATUSES, Answer, Match, ObjectiveValue, Status, faults
+from jobsight_scheduler.matching.eligibility import Eligibility, job_classes
+from jobsight_scheduler.matching.heuristics import Heuristics, Incumbent, preferred
+from jobsight_scheduler.matching.highs import Clock, Solved
+from jobsight_scheduler.matching.objectives import LinearForm, linear_form
+from jobsight_scheduler.matching.packing import Packing, Placement
+from jobsight_scheduler.matching.problem import Problem
+from jobsight_scheduler.matching.program import Program
+from jobsight_scheduler.matching.why_not import why_not
 
 log = logging.getLogger(__name__)
 

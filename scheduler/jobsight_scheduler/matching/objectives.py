@@ -12,11 +12,10 @@ from functools import cached_property
 import numpy as np
 
 from jobsight_predictor.arrays import Floats, Integers
-
-from .columns import ResourceColumns, bound_to
-from .eligibility import Eligibility, ResourcesOfType
-from .packing import Placement
-from .problem import Objective, Resource
+from jobsight_scheduler.matching.columns import ResourceColumns, bound_to
+from jobsight_scheduler.matching.eligibility import Eligibility, ResourcesOfType
+from jobsight_scheduler.matching.packing import Placement
+from jobsight_scheduler.matching.problem import Objective, Resource
 
 KEPT = 1e-7
 """Tolerance of a kept objective, as a share of its value, since solvers compute in floating point."""

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from jobsight_predictor.arrays import Booleans, Floats, Integers
-
-from .eligibility import Eligibility
+from jobsight_scheduler.matching.eligibility import Eligibility
 
 Placement = tuple[Integers, ...]
 """Positions of the instances of each dependency of a job among the resources of their type."""

@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from .predicates import Constant, Name, Operation
-from .records import BatchRecord, Hour, InvalidProblemError, Many, Share, Text, expression
+from jobsight_scheduler.matching.predicates import Constant, Name, Operation
+from jobsight_scheduler.matching.records import BatchRecord, Hour, InvalidProblemError, Many, Share, Text, expression
 
 
 class PolicyRule(BatchRecord, frozen=True, omit_defaults=True):

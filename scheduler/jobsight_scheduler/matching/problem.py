@@ -11,9 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec import Meta, field
 from msgspec.structs import force_setattr
 
-from .policies import PolicyRule, verdict
-from .predicates import Node
-from .records import Amount, BatchRecord, Hour, InvalidProblemError, Many, Name, Scalar, Text, expression, once, shown
+from jobsight_scheduler.matching.policies import PolicyRule, verdict
+from jobsight_scheduler.matching.predicates import Node
+from jobsight_scheduler.matching.records import (
+    Amount,
+    BatchRecord,
+    Hour,
+    InvalidProblemError,
+    Many,
+    Name,
+    Scalar,
+    Text,
+    expression,
+    once,
+    shown,
+)
 
 _Kinds = Meta(max_length=32)
 

@@ -11,11 +11,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from jobsight_predictor.arrays import Floats, Integers
-
-from .eligibility import Eligibility
-from .highs import Clock, HighsProgram
-from .objectives import LinearForm
-from .packing import Placement
+from jobsight_scheduler.matching.eligibility import Eligibility
+from jobsight_scheduler.matching.highs import Clock, HighsProgram
+from jobsight_scheduler.matching.objectives import LinearForm
+from jobsight_scheduler.matching.packing import Placement
 
 
 class Program(HighsProgram):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from .problem import MatchJob, Objective, Objectives, Problem, Resource, named
-from .records import InvalidProblemError, decoded, once
+from jobsight_scheduler.matching.problem import MatchJob, Objective, Objectives, Problem, Resource, named
+from jobsight_scheduler.matching.records import InvalidProblemError, decoded, once
 
 DEPENDENCIES_AT_MOST, PAIRS_AT_MOST = 50_000, 10_000_000
 """Limits of a batch; pairs of a dependency and a resource of its type bound memory."""

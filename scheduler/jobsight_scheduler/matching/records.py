@@ -10,7 +10,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from .predicates import Node, PredicateError, parse
+from jobsight_scheduler.matching.predicates import Node, PredicateError, parse
 
 T = TypeVar("T")
 

@@ -14,11 +14,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from jobsight_scheduler.matching.check import Match
-
-from .eligibility import Eligibility
-from .ladder import matches_of
-from .packing import Packing
-from .problem import Capacity, Hold, MatchJob, Problem, Resource
+from jobsight_scheduler.matching.eligibility import Eligibility
+from jobsight_scheduler.matching.ladder import matches_of
+from jobsight_scheduler.matching.packing import Packing
+from jobsight_scheduler.matching.problem import Capacity, Hold, MatchJob, Problem, Resource
 
 _ROUNDING = 1e-12
 """Share of a total."""

@@ -15,16 +15,13 @@ from itertools import islice
 
 from msgspec.structs import asdict, replace
 
-from jobsight_scheduler.matching.check import Match, Unmatched
-from jobsight_scheduler.matching.eligibility import job_classes
-
-from .check import faults
-from .eligibility import Eligibility
-from .ladder import DEADLINE_S, RUNGS, match
-from .packing import Packing
-from .problem import AgedJob, MatchJob, Objective, Problem, Resource
-from .reservations import Reservation, at_time, served, with_matches, without_reserved
-from .why_not import fits_beside, is_gang, why_alone, why_not
+from jobsight_scheduler.matching.check import Match, Unmatched, faults
+from jobsight_scheduler.matching.eligibility import Eligibility, job_classes
+from jobsight_scheduler.matching.ladder import DEADLINE_S, RUNGS, match
+from jobsight_scheduler.matching.packing import Packing
+from jobsight_scheduler.matching.problem import AgedJob, MatchJob, Objective, Problem, Resource
+from jobsight_scheduler.matching.reservations import Reservation, at_time, served, with_matches, without_reserved
+from jobsight_scheduler.matching.why_not import fits_beside, is_gang, why_alone, why_not
 
 AGEING_ROUNDS = 5.0
 RESERVE_AFTER_ROUNDS = 10

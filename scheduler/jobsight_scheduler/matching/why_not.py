@@ -9,14 +9,13 @@ import numpy as np
 
 from jobsight_predictor.arrays import Booleans, Integers
 from jobsight_scheduler.matching.check import Tier, Unmatched
-
-from .columns import bound_to
-from .eligibility import DependencyAt, Eligibility
-from .objectives import LinearForm
-from .packing import Packing, Placement
-from .predicates import Operation, names_in, text_of
-from .problem import MatchJob
-from .program import Program
+from jobsight_scheduler.matching.columns import bound_to
+from jobsight_scheduler.matching.eligibility import DependencyAt, Eligibility
+from jobsight_scheduler.matching.objectives import LinearForm
+from jobsight_scheduler.matching.packing import Packing, Placement
+from jobsight_scheduler.matching.predicates import Operation, names_in, text_of
+from jobsight_scheduler.matching.problem import MatchJob
+from jobsight_scheduler.matching.program import Program
 
 HARDEST: tuple[Tier, ...] = ("type", "predicate", "never-fits", "policy", "held")
 """The tiers, longest wait first."""

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from jobsight_predictor.question import Question
-
-from .placement import NEVER as NEVER
-from .placement import Placement
-from .processors import Processors
+from jobsight_scheduler.policies.placement import NEVER as NEVER
+from jobsight_scheduler.policies.placement import Placement
+from jobsight_scheduler.policies.processors import Processors
 
 
 class QueueTooLongError(RuntimeError):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .placement import NEVER, Placement
+from jobsight_scheduler.policies.placement import NEVER, Placement
 
 BLOCK = 256
 CLASSES = 128

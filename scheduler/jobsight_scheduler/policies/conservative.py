@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from .base import NEVER, JobRequests, Policy, QueueTooLongError
+from jobsight_scheduler.policies.base import NEVER, JobRequests, Policy, QueueTooLongError
 
 LONGEST_QUEUE = 20_000
 """Beyond this, reconsidering every reservation at every end takes days."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from .base import JobRequests, Policy
-from .block_queue import BlockQueue
-from .placement import UNKNOWN
+from jobsight_scheduler.policies.base import JobRequests, Policy
+from jobsight_scheduler.policies.block_queue import BlockQueue
+from jobsight_scheduler.policies.placement import UNKNOWN
 
 
 class Easy(Policy):

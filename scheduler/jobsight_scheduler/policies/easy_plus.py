@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import ClassVar
 
+from jobsight_scheduler.policies.base import NEVER, JobRequests
+from jobsight_scheduler.policies.block_queue import BlockQueue
+from jobsight_scheduler.policies.easy import Easy
+from jobsight_scheduler.policies.placement import UNKNOWN
 from jobsight_scheduler.prediction import Predictor, expected_run_s
-
-from .base import NEVER, JobRequests
-from .block_queue import BlockQueue
-from .easy import Easy
-from .placement import UNKNOWN
 
 MINUTE_S, HOUR_S = 60.0, 3600.0
 CORRECTIONS_S = (

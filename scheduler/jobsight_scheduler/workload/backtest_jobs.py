@@ -12,9 +12,8 @@ import numpy as np
 from jobsight_predictor.evaluation.jobs import Jobs
 from jobsight_predictor.forecasters.base import LARGEST
 from jobsight_predictor.question import Question
-
-from .canonical import asked_si, questions_of
-from .swf import Trace, TraceError
+from jobsight_scheduler.workload.canonical import asked_si, questions_of
+from jobsight_scheduler.workload.swf import Trace, TraceError
 
 SWF_METRICS = ("memory", "cpu", "runtime")
 VM_METRICS = ("memory", "cpu", "bandwidth")

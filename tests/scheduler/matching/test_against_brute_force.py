@@ -12,12 +12,11 @@ import pytest
 from msgspec import to_builtins
 from scipy.optimize import linprog
 from tests.make import not_none
+from tests.scheduler.matching.conftest import check, every_matching, random_batch
 
 from jobsight_scheduler.matching import match, read_problem
 from jobsight_scheduler.matching.eligibility import Eligibility, job_classes
 from jobsight_scheduler.matching.program import relaxed_by_type
-
-from .conftest import check, every_matching, random_batch
 
 Batch = dict[str, Any]
 Matching = dict[int, tuple[tuple[int, ...], ...]]

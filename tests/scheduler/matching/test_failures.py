@@ -6,11 +6,10 @@ import sys
 
 import pytest
 from msgspec import to_builtins
+from tests.scheduler.matching.conftest import check
 
 from jobsight_papers.matching.workload import MatchingWorkload, matching_file
 from jobsight_scheduler.matching import match, read_problem
-
-from .conftest import check
 
 # So long that every rung ends by itself: HiGHS' own limit is in time on the wall.
 LOOK_S, DEADLINE_S = 0.02, 60.0

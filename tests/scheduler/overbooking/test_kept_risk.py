@@ -6,13 +6,12 @@ import random
 
 import numpy as np
 import pytest
+from tests.scheduler.overbooking.test_overbooking_plan import accuracy_of
 
 from jobsight_predictor.runtime.success import MachineFailure
 from jobsight_scheduler.overbooking.accept import AcceptanceRule, decide
 from jobsight_scheduler.overbooking.plan import Booking, BookingPlan, JobOffer
 from jobsight_scheduler.overbooking.risk import STALE_H, FastRisk, KeptRisk
-
-from .test_overbooking_plan import accuracy_of
 
 RULE = AcceptanceRule(rule="first-fit", pmax=0.4, guards=True)
 ACCURACIES = [accuracy_of(np.random.default_rng(seed).beta(0.6, 1.2, 300)) for seed in range(5)]

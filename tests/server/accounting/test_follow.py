@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 from tests import make
+from tests.server.accounting.conftest import counted, rejects, rows
 
 from jobsight_server.accounting.clock_offset import ClockOffset
 from jobsight_server.accounting.load import LoadReport
@@ -17,8 +18,6 @@ from jobsight_server.accounting.log_reader import LogReader
 from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.accounting.store import KEPT_PER_CLUSTER
 from jobsight_server.settings.declared import AccountingSource
-
-from .conftest import counted, rejects, rows
 
 DAY = "20231114"
 NEXT = "20231115"

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, func, select
 from tests import make
+from tests.server.accounting.conftest import rejects, through_power_cuts
 
 from jobsight_server.accounting.clock_offset import ClockOffset
 from jobsight_server.accounting.files import RecordReader
@@ -22,8 +23,6 @@ from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.accounting.runs import JobEvent
 from jobsight_server.settings.declared import ACCOUNTING_FORMATS, AccountingFormat
 from jobsight_server.storage.schema import accounting_files, job_nodes, jobs
-
-from .conftest import rejects, through_power_cuts
 
 T0 = 1_790_000_000
 STAMP = "09/21/2026 14:13:20"  # T0 in UTC

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, func, select
 from tests import make
+from tests.server.accounting.conftest import rows
 from tests.traces import trace
 
 from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.commands.withdraw import withdraw
 from jobsight_server.storage.schema import job_nodes, parallel_tasks
-
-from .conftest import rows
 
 T0 = 1_790_000_000
 FIRST = (Path(__file__).parents[2] / "golden" / "logs" / "gridengine.log").read_text().partition("\n")[0]

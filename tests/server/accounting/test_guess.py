@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 from tests.make import Jobsight
+from tests.server.accounting.conftest import counted, rows
 
 from jobsight_server.accounting.files import Content
 from jobsight_server.accounting.formats import open_reader
@@ -17,8 +18,6 @@ from jobsight_server.accounting.guess import WrongFormatError, check_format, gue
 from jobsight_server.accounting.load import LoadReport
 from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.settings.declared import AccountingFormat, AccountingSource
-
-from .conftest import counted, rows
 
 TORQUE = (
     "09/08/2011 00:02:21;E;1.s;user=ann group=g jobname=j queue=q ctime=1315413989 qtime=1315413989 etime=1315413989 "

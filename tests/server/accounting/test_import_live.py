@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, select
 from tests import make
+from tests.server.accounting.conftest import Run
 
 from jobsight_server.storage.schema import jobs, nodes, profiles
-
-from .conftest import Run
 
 
 def add_node(engine: Engine, name: str, cluster: str, received_at: float) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 from sqlalchemy import Engine
+from tests.server.accounting.conftest import rows
 from tests.traces import trace
 
 from jobsight_server.accounting.read_logs import import_files
-
-from .conftest import rows
 
 
 @pytest.mark.storage

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 from tests.make import not_none
+from tests.server.accounting.conftest import rejects, rows
 
 from jobsight_server.accounting.follow_queue import QueueFollower
 from jobsight_server.accounting.parsers import pbspro
@@ -19,8 +20,6 @@ from jobsight_server.accounting.runs import AccountingError
 from jobsight_server.accounting.store import apply_events
 from jobsight_server.ground.seldom import Seldom
 from jobsight_server.settings.declared import AccountingSource
-
-from .conftest import rejects, rows
 
 SUBMITTED = "Wed Nov 15 10:00:00 2023"
 GIB = 2**30

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import insert, select
 from tests import make
+from tests.server.adjust.conftest import GIB, NOW
 from tests.walk import entering
 
 from jobsight_server.advice.changes import ChangeWatch
@@ -19,8 +20,6 @@ from jobsight_server.forecasts.request import job_question
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings.load import load_settings
 from jobsight_server.storage.schema import jobs
-
-from .conftest import GIB, NOW
 
 STEP = {"memory": 2**20, "runtime": 60}
 

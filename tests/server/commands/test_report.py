@@ -18,6 +18,7 @@ import pytest
 from sqlalchemy import Engine
 from tests import make
 from tests.make import Jobsight
+from tests.server.commands.planted_slurm import text_of_sacct
 from tests.server.test_walks import RECORD
 from tests.traces import trace
 
@@ -26,8 +27,6 @@ from jobsight_server.savings.confidence import over_users
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings.declared import Settings
 from jobsight_server.web.kit.units import count, hours, percent
-
-from .planted_slurm import text_of_sacct
 
 BEGIN = 1_700_006_400  # 2023-11-15
 SCRIPT = "<script>alert(1)</script>"

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 from tests.make import not_none
-
-from .conftest import read_all
+from tests.server.front.conftest import read_all
 
 CLOSE = b"Connection: close\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -9,10 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.server.front.conftest import read_all
 
 from site_run import wait_until
-
-from .conftest import read_all
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 STALLED = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 90000\r\n\r\n"

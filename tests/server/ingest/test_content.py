@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine
+from tests.server.ingest.conftest import stored
 
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import Submission
 from jobsight_server.profiler.runs import read_windows
 from jobsight_server.storage.readings.sample_columns import MODULUS
 from jobsight_server.storage.readings.sent import BatchInterface
-
-from .conftest import stored
 
 Serve = Callable[..., Any]
 START = 1_700_000_000.0

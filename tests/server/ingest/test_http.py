@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 from tests import make
+from tests.server.ingest.conftest import serving
 from tests.walk import entering
-
-from .conftest import serving
 
 Writer = Any  # conftest.Writer
 NOW = 1_700_000_100.0

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 from tests import make
-
-from .conftest import serving
+from tests.server.ingest.conftest import serving
 
 Writer = Any  # conftest.Writer
 FIRST = make.GOLDEN["sequence"]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, text
 from tests import make
+from tests.server.ingest.conftest import stored
 
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import Submission
@@ -17,8 +18,6 @@ from jobsight_server.profiler.runs import read_windows
 from jobsight_server.queries.timeline import timeline
 from jobsight_server.storage.readings.sent import BatchInterface
 from jobsight_server.storage.upkeep import delete_old
-
-from .conftest import stored
 
 MakeBatch = Callable[..., Any]
 PER_BATCH = 100

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import Engine, select
 from tests import make
 from tests.make import not_none
+from tests.server.ingest.conftest import stored
 
 from jobsight_server.ingest import joining as module
 from jobsight_server.ingest.joining import AFTER_S, WINDOW_S
@@ -24,8 +25,6 @@ from jobsight_server.storage.readings.sent import BatchInterface
 from jobsight_server.storage.schema import readings
 from jobsight_server.storage.upkeep import delete_old
 from jobsight_server.upgrade.migrate import upgrade
-
-from .conftest import stored
 
 MakeBatch = Callable[..., Any]
 READINGS, INTERVAL_S, BEGIN = 3, 10.0, 1_000_000.0

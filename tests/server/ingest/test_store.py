@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 from tests import make
+from tests.server.ingest.conftest import stored
 
 from jobsight_server.ingest.store import Refusal, SampleStore
 from jobsight_server.ingest.wire import Batch, Submission
@@ -18,8 +19,6 @@ from jobsight_server.profiler.exactness import UNCOUNTED
 from jobsight_server.profiler.usage import uncounted
 from jobsight_server.storage.job_columns import load_columns
 from jobsight_server.storage.readings.gpu_columns import load_gpus
-
-from .conftest import stored
 
 MakeBatch = Callable[..., Batch]
 GOLDEN_JOBS = Path(__file__).parents[2] / "golden" / "batch-jobs.json"

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from sqlalchemy import Engine, insert
 from tests import make
 from tests.make import Jobsight
+from tests.server.mail.relays import dripping_relay, mail_relay
 from tests.server.savings.runs import GIB, NOON, ended, learn, write
 
 from jobsight_server.forecasts import AnswerReader, forecast_config
@@ -23,8 +24,6 @@ from jobsight_server.queries.running import Foreseen
 from jobsight_server.settings.declared import AccountingSource, Settings
 from jobsight_server.settings.tables import Mail, WeeklyMail
 from jobsight_server.storage import schema
-
-from .relays import dripping_relay, mail_relay
 
 DAY_S = 86400.0
 WEDNESDAY = 1_795_000_000.0  # 2026-11-18

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from tests.server.profiler.conftest import reason
 
 from jobsight_server.learning.finished import profile_finished
 from jobsight_server.profiler.memory import (
@@ -23,8 +24,6 @@ from jobsight_server.profiler.runs import Readings, to_readings
 from jobsight_server.profiler.usage import JobInterval, Missing
 from jobsight_server.storage.readings.sample_columns import SampleColumns
 from jobsight_server.storage.schema import series
-
-from .conftest import reason
 
 GIB = 2**30
 MIB = 2**20

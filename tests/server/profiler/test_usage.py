@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.make import not_none
+from tests.server.profiler.conftest import reason
 
 from jobsight_server.profiler.runs import Boundaries, Readings, boundaries, to_readings
 from jobsight_server.profiler.usage import JobInterval, Missing, Rates, cpu, network
 from jobsight_server.storage.readings.sample_columns import SampleColumns
-
-from .conftest import reason
 
 GIB = 2**30
 

@@ -15,6 +15,7 @@ from rich.console import Console
 from sqlalchemy import Engine
 from tests import make
 from tests.make import Jobsight
+from tests.server.savings.runs import GIB, NOON, ended, learn, write
 
 from jobsight_server.advice.words import KEPT
 from jobsight_server.commands.savings import show
@@ -24,8 +25,6 @@ from jobsight_server.savings.waste import Waste, WasteList, WasteRow
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings.load import load_settings
 from jobsight_server.web.kit.units import size
-
-from .runs import GIB, NOON, ended, learn, write
 
 Ask = Callable[..., Any]
 SCRIPT = "<script>alert(1)</script>"

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, delete, func, select, text, update
 from tests import make
+from tests.server.savings.runs import GIB, NOON, ended, learn, many, run, write
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest
 from jobsight_server.forecasts.request import job_question
@@ -37,8 +38,6 @@ from jobsight_server.storage.schema import (
     savings_groups,
     savings_to_do,
 )
-
-from .runs import GIB, NOON, ended, learn, many, run, write
 
 NOUNS = ("cluster", "user", "application", "queue", "account")
 

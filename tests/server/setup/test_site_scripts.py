@@ -9,13 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.server.setup.test_plan import QMGR, SCONTROL, Machine, machine  # noqa: F401 - a fixture
 
 from jobsight_server.setup import site_scripts
 from jobsight_server.setup.manifest import digest
 from jobsight_server.setup.schedulers.scheduler import safe_call
 from jobsight_server.setup.site_scripts import Script, calls, queues
-
-from .test_plan import QMGR, SCONTROL, Machine, machine  # noqa: F401 - a fixture
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="a setup runs as root")
 

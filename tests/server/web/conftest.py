@@ -15,6 +15,7 @@ from flask.testing import FlaskClient
 from msgspec.structs import replace
 from sqlalchemy import Connection, Engine, insert
 from tests import make
+from tests.server.web import planted as planted_site
 
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.forecasts.rounds import rebuild
@@ -25,8 +26,6 @@ from jobsight_server.settings.load import SETTINGS, load_settings
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.job_counts import count_all
-
-from . import planted as planted_site
 
 NOW = 1_700_000_000.0
 HOSTILE = "<script>alert(1)</script>"

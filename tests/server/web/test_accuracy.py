@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 from tests import make
-
-from .planted import BROKEN_ON, SCRIPT, USERS
+from tests.server.web.planted import BROKEN_ON, SCRIPT, USERS
 
 
 def ask(planted: FlaskClient, **query: Any) -> Any:

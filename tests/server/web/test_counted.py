@@ -7,12 +7,11 @@ from html import unescape
 
 import pytest
 from sqlalchemy import insert, select
+from tests.server.web.conftest import NOW, Served, add_job
 
 from jobsight_server.savings.totals import count_marked, mark_all
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_counts import count_all
-
-from .conftest import NOW, Served, add_job
 
 # Not those to a list in another order, which shows the ones that a sum is of first.
 LINK = re.compile(

@@ -8,11 +8,10 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, text
 from tests import make
+from tests.server.web.planted import FIRST, NOW
+from tests.server.web.test_questions import plain
 
 from jobsight_server.web.kit.units import FORMATS
-
-from .planted import FIRST, NOW
-from .test_questions import plain
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

@@ -9,8 +9,7 @@ from urllib.parse import urlencode
 import pytest
 from tests import make
 from tests.make import Jobsight
-
-from .test_one_answer import learn, run
+from tests.server.web.test_one_answer import learn, run
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

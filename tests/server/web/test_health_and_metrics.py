@@ -11,14 +11,13 @@ from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy import Engine, text
 from tests import make
+from tests.server.web.conftest import Clock
 
 from jobsight_server.accounting.last_read import LastRead
 from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings.declared import AccountingSource, Settings
 from jobsight_server.storage.engine import open_engine
-
-from .conftest import Clock
 
 
 def parsed(body: str) -> dict[tuple[str, str], float]:

@@ -8,11 +8,10 @@ import re
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, delete
+from tests.server.web.planted import DAY_S, FIRST, NOW
 
 from jobsight_server.savings.totals import count_again
 from jobsight_server.storage import schema
-
-from .planted import DAY_S, FIRST, NOW
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

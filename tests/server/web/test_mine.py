@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 from tests import make
+from tests.server.web.conftest import NOW
 
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.ground.job_names import application
 from jobsight_server.queries import jobs as queries
 from jobsight_server.queries.my_jobs import WEEK_S
 from jobsight_server.storage.job_counts import count_all
-
-from .conftest import NOW
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

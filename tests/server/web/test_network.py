@@ -11,13 +11,12 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert, update
 from tests import make
+from tests.server.web.planted import DAY_S, NOW
 
 from jobsight_server.queries.network import MeasuredJob, judge
 from jobsight_server.savings.totals import count_marked, mark_all
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_counts import count_all
-
-from .planted import DAY_S, NOW
 
 GBIT = 1e9
 HABITS = {"chat": (500e6, 8, 10), "calm": (180e6, 8, 10), "rare": (1e6, 8, 4), "one": (9e9, 1, 6), "least": (1e6, 8, 6)}

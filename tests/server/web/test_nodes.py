@@ -8,11 +8,10 @@ import pytest
 from sqlalchemy import delete, update
 from tests import make
 from tests.server.systems.ranking.test_machines import HOUR_S, machine, store
+from tests.server.web.conftest import HOSTILE, NOW, Served, add_job
 
 from jobsight_server.storage import schema
 from jobsight_server.storage.readings.sample_columns import MODULUS
-
-from .conftest import HOSTILE, NOW, Served, add_job
 
 pytestmark = pytest.mark.storage
 

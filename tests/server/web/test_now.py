@@ -8,12 +8,11 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert
 from tests import make
+from tests.server.web.planted import NOW
 
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_counts import count_all
 from jobsight_server.storage.server_states import KEPT_S, record_state, trend
-
-from .planted import NOW
 
 
 def ask(planted: FlaskClient, **query: Any) -> Any:

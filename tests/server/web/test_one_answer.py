@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import delete, func, insert, select, update
 from tests import make
 from tests.make import Jobsight, not_none
+from tests.server.web.surfaces import MIB, by_surface
 
 from jobsight_server.adjust.plan import Needs
 from jobsight_server.adjust.present import PresentJob
@@ -25,8 +26,6 @@ from jobsight_server.ground.amounts import size_text, time_text
 from jobsight_server.learning.finished import profile_finished
 from jobsight_server.savings.totals import count_again
 from jobsight_server.storage import schema
-
-from .surfaces import MIB, by_surface
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

@@ -17,12 +17,11 @@ from typing import Any, NamedTuple
 import pytest
 from sqlalchemy import event
 from tests import make
+from tests.server.web.test_openapi import requests
+from tests.server.web.test_roles import address, rules
 
 from jobsight_server.serve.app import create_app
 from jobsight_server.storage.engine import open_engine
-
-from .test_openapi import requests
-from .test_roles import address, rules
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

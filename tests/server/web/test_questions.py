@@ -18,6 +18,7 @@ from sqlalchemy import Engine, text
 from tests import make
 from tests.browser.conftest import browser as browser
 from tests.make import not_none
+from tests.server.web.planted import BROKEN_ON, GIB, NOW, PROCESSORS
 from werkzeug.serving import make_server
 
 from jobsight_predictor.reliability.sessions import SessionSettings
@@ -27,8 +28,6 @@ from jobsight_server.storage.readings.samples import read_samples
 from jobsight_server.systems.ranking.periodic import update_machines
 from jobsight_server.web.kit.routes import COOKIE
 from jobsight_server.web.kit.units import FORMATS
-
-from .planted import BROKEN_ON, GIB, NOW, PROCESSORS
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

@@ -12,13 +12,12 @@ from urllib.parse import quote, urlencode
 import pytest
 from flask.testing import FlaskClient
 from tests import make
+from tests.server.web.conftest import HOSTILE, NOW, add_job
 
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.serve.app import ROUTES
 from jobsight_server.settings.tables import Access
 from jobsight_server.web.kit.moved import MOVED
-
-from .conftest import HOSTILE, NOW, add_job
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert, text, update
+from tests.server.web.planted import DAY_S, FIRST, GIB
 
 from jobsight_server.savings.totals import count_marked, mark_all
 from jobsight_server.storage import schema
-
-from .planted import DAY_S, FIRST, GIB
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

@@ -14,6 +14,7 @@ from msgspec import convert
 from msgspec.structs import replace
 from sqlalchemy import Engine, func, insert, select, update
 from tests import make
+from tests.server.web.planted import BROKEN_ON, DAY_S, GIB, NOW
 
 from jobsight_predictor.reliability.sessions import SessionSettings
 from jobsight_server.adjust.plan import is_chosen
@@ -23,8 +24,6 @@ from jobsight_server.queries.start import MUTED_DAYS_AT_MOST, SHOWN
 from jobsight_server.settings.tables import AdjustLimits
 from jobsight_server.storage import schema
 from jobsight_server.systems.ranking.periodic import update_machines
-
-from .planted import BROKEN_ON, DAY_S, GIB, NOW
 
 MIB = 2.0**20
 

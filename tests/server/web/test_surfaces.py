@@ -15,14 +15,13 @@ import pytest
 from sqlalchemy import insert
 from tests import make
 from tests.make import Jobsight, not_none
+from tests.server.web.surfaces import MIB, by_surface
 
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
 from jobsight_server.learning.finished import profile_finished
 from jobsight_server.mail.weekly import preview
 from jobsight_server.queries.report import report
 from jobsight_server.storage import schema
-
-from .surfaces import MIB, by_surface
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 

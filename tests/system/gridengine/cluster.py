@@ -10,8 +10,7 @@ import socket
 from pathlib import Path
 
 from tests.system.daemons import Daemons, free_ports, kill_all_with
-
-from . import settings
+from tests.system.gridengine import settings
 
 PROGRAMS = ("sge_qmaster", "sge_execd", "spoolinit", "spooldefaults", "qconf", "qsub", "qrsh", "qmod")
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
+from tests.system.gridengine.cluster import GridEngineCluster
 from tests.system.live import DEPLOY, LiveSite
-
-from .cluster import GridEngineCluster
 
 NAME = "grid"
 HOOKS = ("prolog", "epilog")

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-
-from .cluster import GridEngineCluster, missing
-from .live import INTERVAL_S, NAME, LiveJobsight
-from .workload import ODD_NAME, RealJob, RealWorkload
+from tests.system.gridengine.cluster import GridEngineCluster, missing
+from tests.system.gridengine.live import INTERVAL_S, NAME, LiveJobsight
+from tests.system.gridengine.workload import ODD_NAME, RealJob, RealWorkload
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.skipif(bool(missing()), reason=missing())]
 

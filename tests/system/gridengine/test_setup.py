@@ -7,12 +7,11 @@ import subprocess
 from collections.abc import Iterator
 
 import pytest
+from tests.system.gridengine.cluster import GridEngineCluster, missing
+from tests.system.gridengine.settings import QUEUE
 from tests.system.trial import Trial, free_port
 
 from site_run import wait_until
-
-from .cluster import GridEngineCluster, missing
-from .settings import QUEUE
 
 pytestmark = [pytest.mark.slow, pytest.mark.exhaustive, pytest.mark.skipif(bool(missing()), reason=missing())]
 

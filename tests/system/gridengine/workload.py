@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
+from tests.system.gridengine.cluster import GridEngineCluster
 from tests.system.programs import Programs
 
 from site_run import wait_until
-
-from .cluster import GridEngineCluster
 
 ODD_NAME = "odd|\"name\";{of}=[1],'x'%&<>~^"
 

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.system.daemons import PATH, Daemons, free_ports, kill_all_with, run
-
-from .leftovers import remove_cgroups
-from .settings import CGROUPS, Places, cgroup_conf, mariadbd, munged, slurm_conf, slurmdbd_conf
+from tests.system.slurm.leftovers import remove_cgroups
+from tests.system.slurm.settings import CGROUPS, Places, cgroup_conf, mariadbd, munged, slurm_conf, slurmdbd_conf
 
 PROGRAMS = (
     "munged", "mariadbd", "mariadb-install-db", "slurmdbd", "slurmctld", "slurmd", "sacctmgr", "sbatch", "useradd",

@@ -6,9 +6,8 @@ import contextlib
 from collections.abc import Iterator
 
 import pytest
-
-from .cluster import Accounting, SlurmCluster
-from .live import LiveJobsight
+from tests.system.slurm.cluster import Accounting, SlurmCluster
+from tests.system.slurm.live import LiveJobsight
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import time
 
-from .settings import CGROUPS
+from tests.system.slurm.settings import CGROUPS
 
 
 def remove_cgroups(node: str, seconds: float = 30) -> None:

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import pytest
 from tests.processes import children
 from tests.system.live import DEPLOY, LiveSite
-
-from .cluster import SlurmCluster
+from tests.system.slurm.cluster import SlurmCluster
 
 SETTINGS = """
 munge_socket = "{munge}"

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.system.slurm.cluster import memory_is_limited, missing
+from tests.system.slurm.live import LiveJobsight
+from tests.system.slurm.settings import NODE_MEMORY_MIB
+from tests.system.slurm.workload import LONG_S, RealJob, RealWorkload
 
 from site_run import JOBSIGHT, wait_until
-
-from .cluster import memory_is_limited, missing
-from .live import LiveJobsight
-from .settings import NODE_MEMORY_MIB
-from .workload import LONG_S, RealJob, RealWorkload
 
 pytestmark = [pytest.mark.slow, pytest.mark.exhaustive, pytest.mark.skipif(bool(missing()), reason=missing())]
 

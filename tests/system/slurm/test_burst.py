@@ -9,11 +9,10 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
+from tests.system.slurm.cluster import SlurmCluster, missing
+from tests.system.slurm.live import LiveJobsight
 
 from site_run import wait_until
-
-from .cluster import SlurmCluster, missing
-from .live import LiveJobsight
 
 pytestmark = [
     pytest.mark.slow,

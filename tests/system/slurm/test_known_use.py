@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import pytest
+from tests.system.slurm.cluster import missing
+from tests.system.slurm.live import LiveJobsight
+from tests.system.slurm.workload import RealJob, RealWorkload
 
 from site_run import wait_until
-
-from .cluster import missing
-from .live import LiveJobsight
-from .workload import RealJob, RealWorkload
 
 pytestmark = [
     pytest.mark.slow,

@@ -7,12 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.system.slurm.cluster import SlurmCluster, missing
+from tests.system.slurm.test_setup import each_node_ends_a_job, settings_of
 from tests.system.trial import Trial, free_port
 
 from site_run import wait_until
-
-from .cluster import SlurmCluster, missing
-from .test_setup import each_node_ends_a_job, settings_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.exhaustive, pytest.mark.skipif(bool(missing()), reason=missing())]
 

@@ -12,13 +12,12 @@ from statistics import median
 from typing import Any
 
 import pytest
+from tests.system.slurm.cluster import SlurmCluster, missing
+from tests.system.slurm.live import LiveJobsight
+from tests.system.slurm.workload import RealJob, RealWorkload
 
 from jobsight_server.accounting.files import Content
 from jobsight_server.accounting.formats import open_reader
-
-from .cluster import SlurmCluster, missing
-from .live import LiveJobsight
-from .workload import RealJob, RealWorkload
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.skipif(bool(missing()), reason=missing())]
 

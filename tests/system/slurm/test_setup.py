@@ -10,11 +10,10 @@ import time
 from dataclasses import dataclass
 
 import pytest
+from tests.system.slurm.cluster import SlurmCluster, missing
 from tests.system.trial import JOBSIGHT, Trial, free_port
 
 from site_run import wait_until
-
-from .cluster import SlurmCluster, missing
 
 pytestmark = [pytest.mark.slow, pytest.mark.exhaustive, pytest.mark.skipif(bool(missing()), reason=missing())]
 

@@ -7,10 +7,9 @@ from collections import Counter
 from dataclasses import dataclass
 
 from tests.system.programs import Programs
+from tests.system.slurm.cluster import SlurmCluster, memory_is_limited
 
 from site_run import wait_until
-
-from .cluster import SlurmCluster, memory_is_limited
 
 LONG_S = 31
 """Stays of jobs whose memory is exact by the log alone: Slurm's default interval between samples is 30 s."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs
+from jobsight_papers.overprovisioning.cluster.nodes import FreeNodes, Nodes, Taken
 from jobsight_scheduler.policies.placement import NEVER, Placement
-
-from .jobs import MemoryJobs
-from .nodes import FreeNodes, Nodes, Taken
 
 
 class NodePlacement(Placement[Taken]):

@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from jobsight_papers.overprovisioning.cluster.nodes import FreeNodes
+from jobsight_papers.overprovisioning.cluster.placement import NodePlacement
 from jobsight_papers.schedules.fcfs import Fcfs
 from jobsight_scheduler.policies.base import NEVER, JobRequests
 from jobsight_scheduler.policies.block_queue import BLOCK, BlockQueue
 from jobsight_scheduler.policies.conservative import Conservative
 from jobsight_scheduler.policies.easy import Easy
 from jobsight_scheduler.policies.placement import Placement
-
-from .nodes import FreeNodes
-from .placement import NodePlacement
 
 
 class MemoryFcfs(Fcfs):

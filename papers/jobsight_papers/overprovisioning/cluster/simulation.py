@@ -10,14 +10,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs
+from jobsight_papers.overprovisioning.cluster.nodes import Nodes
+from jobsight_papers.overprovisioning.cluster.placement import NodePlacement
+from jobsight_papers.overprovisioning.cluster.policies import MemoryPolicy
 from jobsight_papers.overprovisioning.estimators.base import AttemptOutcome, SystemState
 from jobsight_scheduler.policies.base import NEVER
 from jobsight_scheduler.simulator.event_loop import Simulation
-
-from .jobs import MemoryJobs
-from .nodes import Nodes
-from .placement import NodePlacement
-from .policies import MemoryPolicy
 
 Retry = Literal["request", "estimate"]
 """Memory for the next attempt of a failed job: its request, or the estimate above the memory that failed."""

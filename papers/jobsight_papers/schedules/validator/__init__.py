@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from jobsight_papers.schedules.validator.basics import BrokenRule, check_capacity, check_jobs
 from jobsight_scheduler.table import JobTable
-
-from .basics import BrokenRule, check_capacity, check_jobs
 
 Check = Callable[[JobTable, int], list[BrokenRule]]
 

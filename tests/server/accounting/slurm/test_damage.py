@@ -10,13 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.make import not_none
+from tests.server.accounting.slurm.conftest import MIB, NOON, Release
 
 from jobsight_server.accounting.files import RawRecord, RecordReader
 from jobsight_server.accounting.parsers.slurm.reader import json_reader, text_reader
 from jobsight_server.accounting.parsers.slurm.sacct_text import header_of
 from jobsight_server.accounting.runs import AccountingError, JobEvent
-
-from .conftest import MIB, NOON, Release
 
 RELEASE = Release()
 HOSTILE = [None, True, "", "x", "\x00", -1, 0, 1.5, 2**31, 2**63, 1e300, "9" * 5000, [], {}, [None], {"set": True}]
@@ -142,7 +141,7 @@ def test_each_field_of_json_damaged(events: Callable[[bytes], list[Any]]) -> Non
 
 
 def test_each_column_of_text_damaged(events: Callable[[bytes], list[Any]]) -> None:
-    from .test_text import COLUMNS, row, text
+    from tests.server.accounting.slurm.test_text import COLUMNS, row, text
 
     good = [row("7"), row("7.batch")]
     (expected,) = events(text(*good))

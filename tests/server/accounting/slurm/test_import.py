@@ -10,13 +10,12 @@ import pytest
 from sqlalchemy import Engine
 from tests.make import Jobsight
 from tests.server.accounting.conftest import counted, rejects, rows, through_power_cuts
+from tests.server.accounting.slurm.test_text import FILETXT, row, text
 from tests.traces import trace
 
 from jobsight_server.accounting.log_reader import LogReader
 from jobsight_server.accounting.read_logs import ImportReport, follow_once, import_files
 from jobsight_server.settings.declared import AccountingSource
-
-from .test_text import FILETXT, row, text
 
 SAMPLES = "../accounting/slurm"
 

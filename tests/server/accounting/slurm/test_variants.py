@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 from tests.server.accounting.conftest import rows
+from tests.server.accounting.slurm.conftest import MIB, NOON
+from tests.server.accounting.slurm.test_text import text
 
 from jobsight_server.accounting.read_logs import follow_once, import_files
 from jobsight_server.queries.job_named import job_clusters
 from jobsight_server.settings.declared import AccountingSource
-
-from .conftest import MIB, NOON
-from .test_text import text
 
 NEEDED = ["JobIDRaw", "User", "State", "Submit", "Start", "End", "NodeList"]
 HEADERS = (Path(__file__).parents[3] / "golden" / "logs" / "slurm-headers.log").read_bytes()

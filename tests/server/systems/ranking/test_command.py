@@ -8,8 +8,7 @@ from functools import partial
 
 from sqlalchemy import Engine
 from tests.make import Jobsight
-
-from .conftest import Farm
+from tests.server.systems.ranking.conftest import Farm
 
 
 def test_ranks_by_either_method_as_json_and_as_a_table(sqlite_engine: Engine, jobsight: Jobsight) -> None:

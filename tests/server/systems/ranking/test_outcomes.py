@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from .conftest import START, Farm
+from tests.server.systems.ranking.conftest import START, Farm
 
 
 def fleet(farm: Farm, *names: str, hours: float = 3) -> None:

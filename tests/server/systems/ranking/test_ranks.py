@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.server.systems.ranking.conftest import HOUR_S, START, Farm
 
 from jobsight_server.systems.ranking.board import MachineBoard
-
-from .conftest import HOUR_S, START, Farm
 
 
 def week(farm: Farm, *names: str) -> None:

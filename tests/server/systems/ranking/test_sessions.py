@@ -7,6 +7,7 @@ import random
 
 import pytest
 from sqlalchemy import select, text
+from tests.server.systems.ranking.conftest import HOUR_S, START, Farm
 
 from jobsight_server.systems.matching.reports import report_nodes, take_reports
 from jobsight_server.systems.matching.resource_state import ResourceReport
@@ -14,8 +15,6 @@ from jobsight_server.systems.matching.tables import resources
 from jobsight_server.systems.ranking.periodic import update_machines
 from jobsight_server.systems.ranking.queries import MachineRanker
 from jobsight_server.systems.ranking.tables import machine_outcomes, machine_sessions, machines
-
-from .conftest import HOUR_S, START, Farm
 
 
 def test_one_long_batch_is_no_silence_and_an_agent_that_pauses_is_one(farm: Farm) -> None:
