@@ -24,7 +24,7 @@ PEERS: dict[str, type[rules.OfProcess]] = {
     "autopilot-max": rules.AutopilotMax,
     "least-past-waste": rules.LeastPastWaste,
     "least-expected-waste": rules.LeastExpectedWaste,
-    "neighbours": rules_by_size.Neighbours,
+    "neighbours": rules_by_size.NearestInSize,
 }
 
 

@@ -42,7 +42,7 @@ def test_its_first_blocks_have_the_report_and_both_targets() -> None:
 
 def test_a_log_gives_the_report(run: object) -> None:
     printed = run("jobsight report examples")  # type: ignore[operator]
-    assert "Shorter limits free nothing by themselves" in " ".join(printed.split())
+    assert "Shorter limits free no resources" in " ".join(printed.split())
 
 
 def test_old_accounting_files_give_the_forecasts_that_it_describes(run: object) -> None:

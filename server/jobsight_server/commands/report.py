@@ -37,8 +37,9 @@ from jobsight_server.storage.clusters import listed
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.named_files import check_output, copied, other_kind, whole_file
 from jobsight_server.upgrade.migrate import upgrade
+from jobsight_server.web.document import MADE_BY, Answer, Section, Table, page_of
 from jobsight_server.web.kit.units import many
-from jobsight_server.web.report import MADE_BY, Answer, Section, Table, heading, page_of, sections
+from jobsight_server.web.report import heading, sections
 
 PARSE = HelpParser.parse_intermixed_args
 """Options may stand between the files."""

@@ -268,7 +268,7 @@ def _excluded(connection: Connection, found: WasteList) -> list[Excluded]:
     """Return what counts nowhere: lines without a job, runs without an end, jobs without a value or a request."""
     events = read_event_counts(connection)
     rows = [Excluded(REJECTIONS[each.name], each.label, each.value) for each in rejections(events)]
-    rows += [Excluded("runs that have not ended", state, int(n)) for state, n in fetch(connection, _NOT_ENDED, ())]
+    rows += [Excluded("Runs", f"that were {state}", int(n)) for state, n in fetch(connection, _NOT_ENDED, ())]
     for resource, left in found.left_out.items():
         rows += [Excluded(resource, words, n) for reason, words in REASONS.items() if (n := getattr(left, reason))]
     for (name, label), n in events.items():

@@ -102,7 +102,7 @@ class LeftOut(Record):
 
 REASONS = {
     "without_request": "without a request",
-    "without_use": "without an exact use",
+    "without_use": "whose use is unknown or only a lower bound",
     "without_bound": "submitted before there was a recommendation",
 }
 """Why jobs are left out, in words."""

@@ -1,23 +1,18 @@
-"""The report on a log in words: sections of sentences and tables, for the terminal and for a page of its own."""
+"""The report on a log in words: sections of sentences and tables."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from importlib.resources import files
-from itertools import groupby
-
-from jinja2 import Environment, PackageLoader
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_server import web
 from jobsight_server.advice.words import KEPT
 from jobsight_server.ground.amounts import memory_text, plain, size_text, time_text
 from jobsight_server.queries.lost import Idle
 from jobsight_server.queries.report import Finding, Report
 from jobsight_server.savings.confidence import LEVEL
 from jobsight_server.savings.today import LEAST, Line
+from jobsight_server.web.document import Answer, Block, Paste, Section, Table
 from jobsight_server.web.kit.units import DASH, count, hours, many, percent, share
 
 DAY_ONE = "If all jobs had followed the advice from day one (replayed)"
@@ -25,9 +20,6 @@ TOMORROW = "If all jobs follow today's lines from tomorrow (fitted)"
 
 LISTED = 10
 """Rows of the table of changes, and users whose texts are shown."""
-
-MADE_BY = '<meta name="generator" content="jobsight report">'
-"""In the head of each page: only such a file is replaced."""
 
 UNITS = {"memory": "GiB-hours", "processors": "processor-hours", "runtime": "processor-hours", "gpus": "GPU-hours"}
 """Resource -> unit of what jobs held and used."""
@@ -37,44 +29,6 @@ _WRITE = {"memory": memory_text, "runtime": time_text}
 _OF = {"memory": "memory", "processors": "processors", "runtime": "limits", "gpus": "GPUs"}
 _NAMES = {"memory": "memory", "runtime": "time limit"}
 _GIB = 2.0**30
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """One of the two answers: a figure, and how it comes about."""
-
-    title: str
-    figure: str
-    unit: str
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """Rows under their heads; the first ``names`` columns are text, the others numbers."""
-
-    heads: Sequence[str]
-    rows: Sequence[Sequence[str]]
-    names: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Paste:
-    """Text to copy, under a title if it has one."""
-
-    text: str
-    title: str = ""
-
-
-Block = str | Answer | Table | Paste
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """Blocks under a title; the first section has none."""
-
-    title: str
-    blocks: Sequence[Block]
 
 
 def sections(found: Report, scheduler: str, texts: dict[str, str]) -> list[Section]:
@@ -117,7 +71,8 @@ def _day_one(found: Report) -> Answer:
     if not memory.jobs:
         detail = "No job has a memory request, a known use and a recommendation at its submission."
         return Answer(DAY_ONE, "unknown", "", detail)
-    between = f"; {percent(LEVEL)} interval over users: {hours(of.low)} to {hours(of.high)}"
+    of_less = "" if of.amount >= 0 else " freed"
+    between = f"; {percent(LEVEL)} interval over users: {hours(of.low)} to {hours(of.high)}{of_less}"
     return Answer(
         DAY_ONE,
         hours(abs(of.amount)),
@@ -318,22 +273,3 @@ def _excluded(found: Report) -> Table:
 
 def _share(part: float, whole: float) -> str:
     return f"{plain(100.0 * part / whole, 2)} %" if whole else DASH
-
-
-def _kind(block: Block) -> str:
-    return type(block).__name__
-
-
-def page_of(title: str, parts: Sequence[Section]) -> str:
-    """Return the report as a page: one file, without a server or a network."""
-    templates = Environment(loader=PackageLoader(web.__name__), autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    # Answers stand side by side.
-    templates.filters["by_kind"] = lambda blocks: [(kind, [*of]) for kind, of in groupby(blocks, _kind)]
-    place = files(web) / "static"
-    return templates.get_template("report.html").render(
-        heading=title,
-        sections=parts,
-        made_by=MADE_BY,
-        style=(place / "jobsight.css").read_text(),
-        script=(place / "copy.js").read_text(),
-    )

@@ -129,7 +129,7 @@ def test_its_numbers_are_those_of_pages(log: Path, tmp_path: Path, sqlite_engine
     ]
     assert f"{weeks['memory']['first_day']} {' '.join(of_week)}" in words
     for reason, number in waste["left_out"]["memory"].items():
-        phrase = {"without_request": "without a request", "without_use": "without an exact use"}.get(
+        phrase = {"without_request": "without a request", "without_use": "whose use is unknown"}.get(
             reason, "submitted before"
         )
         assert (f"Memory {phrase} {count(number)}" in words) == (number > 0)
