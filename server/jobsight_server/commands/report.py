@@ -37,7 +37,7 @@ from jobsight_server.storage.clusters import listed
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.named_files import check_output, copied, other_kind, whole_file
 from jobsight_server.upgrade.migrate import upgrade
-from jobsight_server.web.document import MADE_BY, Answer, Section, Table, page_of
+from jobsight_server.web.document import MADE_BY, DocumentAnswer, DocumentSection, DocumentTable, page_of
 from jobsight_server.web.kit.units import many
 from jobsight_server.web.report import heading, sections
 
@@ -221,7 +221,7 @@ def _without_waiting_for_the_disk(connection: Any, _record: object) -> None:
     connection.execute("PRAGMA synchronous=OFF")  # the database does not outlive the process
 
 
-def _show(title: str, parts: Sequence[Section], console: Console) -> None:
+def _show(title: str, parts: Sequence[DocumentSection], console: Console) -> None:
     """Print what the page shows; names as Text, because they may look like one of rich's tags."""
     console.print(Text(title, style="bold"))
     for section in parts:
@@ -229,10 +229,10 @@ def _show(title: str, parts: Sequence[Section], console: Console) -> None:
         for block in section.blocks:
             if isinstance(block, str):
                 console.print(Text(block))
-            elif isinstance(block, Answer):
+            elif isinstance(block, DocumentAnswer):
                 console.print(Text(f"{block.title}: {block.figure} {block.unit}".rstrip(), style="bold"))
                 console.print(Text(f"{block.detail}\n"))
-            elif isinstance(block, Table):
+            elif isinstance(block, DocumentTable):
                 table = table_of(block.heads[: block.names], block.heads[block.names :])
                 for row in block.rows:
                     table.add_row(*map(Text, row))

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from textwrap import fill, indent
 
 from jobsight_server.ground.amounts import percent
-from jobsight_server.queries.lost import Idle, Killed, Unseen
-from jobsight_server.queries.report import Finding, Report
+from jobsight_server.queries.lost import IdleUse, Killed, Unseen
+from jobsight_server.queries.report import Report, ReportFinding
 from jobsight_server.savings.today import Line
 
 _MARGIN, _WIDTH = 4 * " ", 76
@@ -25,7 +25,7 @@ def letters(found: Report) -> dict[str, str]:
     return {user: "\n\n".join([f"About your jobs that ended {period}:", *texts]) for user, texts in of.items()}
 
 
-def _paragraphs(finding: Finding) -> Iterator[str]:
+def _paragraphs(finding: ReportFinding) -> Iterator[str]:
     name = finding.application or "Jobs without a name"
     for one in finding.killed:
         yield fill(f"{name}: {_killed(one)}", _WIDTH)
@@ -59,7 +59,7 @@ def _killed(one: Killed) -> str:
     return f"{subject} {why}; {one.hours:,.0f} processor-hours were lost."
 
 
-def _idle(one: Idle) -> str:
+def _idle(one: IdleUse) -> str:
     used, what = percent(1.0 - one.idle_hours / one.held_hours), "GPUs" if one.what == "gpus" else one.what
     subject = f"1 job used {used} of its" if one.jobs == 1 else f"{one.jobs:,} jobs used {used} of their"
     return f"{subject} {what}. Request fewer, or check that the program uses them."

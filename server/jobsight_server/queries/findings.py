@@ -59,7 +59,7 @@ Found = Iterator[tuple[Subject, Finding]]
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class FindingsSite:
     """The mean node, and the newest ``days`` with counted jobs, which are ``weeks``."""
 
     connection: Connection
@@ -88,14 +88,14 @@ class Site:
         return {"cluster": cluster, **filters, "since": f"{as_date(first)}", "until": f"{as_date(last)}"}
 
 
-def site_of(connection: Connection, now: float) -> Site:
+def site_of(connection: Connection, now: float) -> FindingsSite:
     """Return the site as of the newest four weeks with counted jobs."""
     node = mean_node(connection)
     stored = stored_days(connection)
     if stored is None:
-        return Site(connection, now, *node, None, 1.0)
+        return FindingsSite(connection, now, *node, None, 1.0)
     days = Days(max(stored.first, stored.last - _SPAN_DAYS + 1), stored.last)
-    return Site(connection, now, *node, widened(days, stored), (days.last - days.first + 1) / 7.0)
+    return FindingsSite(connection, now, *node, widened(days, stored), (days.last - days.first + 1) / 7.0)
 
 
 def many(number: int, noun: str) -> str:

@@ -51,7 +51,7 @@ class Killed(Record):
     hours: float
 
 
-class Idle(Record):
+class IdleUse(Record):
     """Processors or GPUs that jobs of a user's application held, in hours, and how much of that was idle."""
 
     user: str
@@ -82,15 +82,15 @@ def killed_jobs(connection: Connection) -> list[Killed]:
     return sorted(found.values(), key=lambda one: -one.hours)
 
 
-def idle_jobs(connection: Connection, days: Days) -> Iterator[Idle]:
+def idle_jobs(connection: Connection, days: Days) -> Iterator[IdleUse]:
     """Yield the use of processors and GPUs by application, of the jobs of which it is known.
 
     Logs with the busiest moment of GPUs alone prove only those idle that were never busy.
     """
-    of_processors: dict[tuple[str, str], Idle] = {}
+    of_processors: dict[tuple[str, str], IdleUse] = {}
     for _, user, application, *sums in sums_of_all(connection, "cpu", days, "group"):
         of, hours = (
-            of_processors.setdefault((user, application), Idle(user, application, "processors", 0, 0.0, 0.0)),
+            of_processors.setdefault((user, application), IdleUse(user, application, "processors", 0, 0.0, 0.0)),
             (saved_amounts(sums, "runtime")),
         )
         of.jobs += hours["jobs"]
@@ -98,7 +98,7 @@ def idle_jobs(connection: Connection, days: Days) -> Iterator[Idle]:
         of.idle_hours += hours["requested_hours"] - hours["used_hours"]
     yield from of_processors.values()
     for user, application, jobs, held, idle in fetch(connection, _IDLE_GPUS, ()):
-        yield Idle(user, application, "gpus", int(jobs), float(held), float(idle))
+        yield IdleUse(user, application, "gpus", int(jobs), float(held), float(idle))
 
 
 def unseen_runs(connection: Connection) -> list[Unseen]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from sqlalchemy import Connection, func, select
 
 from jobsight_server.ground.amounts import DAY_S, percent
-from jobsight_server.queries.findings import LISTED, WEEK_H, Finding, FindingEvidence, Found, Site, many
+from jobsight_server.queries.findings import LISTED, WEEK_H, Finding, FindingEvidence, FindingsSite, Found, many
 from jobsight_server.queries.node_states import Machines, NodeName, seen_at, status
 from jobsight_server.queries.running import nodes_of_running
 from jobsight_server.savings.totals import COLUMNS
@@ -19,7 +19,7 @@ _LOST_LEAST = 5
 _MISSING_FROM = 0.05
 
 
-def node_findings(site: Site, machines: Machines | None) -> Found:
+def node_findings(site: FindingsSite, machines: Machines | None) -> Found:
     """Yield what is found about nodes, and the data that is missing."""
     ages = _ages(site)
     running = _running_on(site.connection, ages, site.now)
@@ -28,7 +28,7 @@ def node_findings(site: Site, machines: Machines | None) -> Found:
     yield from _missing(site, running.keys() - ages)
 
 
-def _killing(site: Site, machines: Machines | None) -> Found:
+def _killing(site: FindingsSite, machines: Machines | None) -> Found:
     worst = (machines or Machines()).worst(site.connection, None, site.now)
     if worst is None or worst.jobs < _LOST_LEAST:
         return
@@ -41,7 +41,7 @@ def _killing(site: Site, machines: Machines | None) -> Found:
     yield ("node", worst.cluster, worst.name), lost
 
 
-def _ages(site: Site) -> dict[NodeName, float]:
+def _ages(site: FindingsSite) -> dict[NodeName, float]:
     """Return each node with an agent, and how long ago it was seen."""
     seen = "SELECT cluster, name, received_at, last_time, clock_skew_s FROM nodes"
     return {(cluster, name): site.now - seen_at(*times) for cluster, name, *times in fetch(site.connection, seen, ())}
@@ -74,7 +74,7 @@ def _running_on(connection: Connection, known: Collection[NodeName], now: float)
     return found
 
 
-def _missing(site: Site, without: Collection[NodeName]) -> Found:
+def _missing(site: FindingsSite, without: Collection[NodeName]) -> Found:
     """Yield clusters with many jobs without memory, and rejected readings."""
     for cluster, _, *sums in site.sums("memory", "cluster"):
         of = dict(zip(COLUMNS, sums, strict=True))

@@ -16,7 +16,7 @@ from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.ground.answers import Record, Share
 from jobsight_server.ground.event_counts import read_event_counts
 from jobsight_server.queries.accuracy import ACCURACY, AccuracyList, accuracy_list
-from jobsight_server.queries.lost import Idle, Killed, Unseen, idle_jobs, killed_jobs, unseen_runs
+from jobsight_server.queries.lost import IdleUse, Killed, Unseen, idle_jobs, killed_jobs, unseen_runs
 from jobsight_server.queries.rejected import REJECTIONS, rejections
 from jobsight_server.savings.confidence import Freed, over_users
 from jobsight_server.savings.savings import REASONS, Asking, Days, saved_amounts, stored_days, sums_of_all, widened
@@ -61,7 +61,7 @@ _NOT_ENDED = "SELECT state, sum(n) FROM job_counts WHERE state <> 'ended' GROUP 
 Total = Literal["memory", "processors", "runtime", "gpus"]
 
 
-class Held(Record):
+class ReportTotals(Record):
     """What all jobs that ended requested of memory and run time, and held of processors and GPUs; in hours."""
 
     jobs: int
@@ -71,7 +71,7 @@ class Held(Record):
     gpus: float
 
 
-class Finding(Record):
+class ReportFinding(Record):
     """What to change in one application of a user.
 
     ``share`` is the largest of its effects, ``of`` what all jobs requested or held: memory that is freed, from tomorrow
@@ -87,7 +87,7 @@ class Finding(Record):
     replayed_hours: float | None
     lines: list[Line]
     killed: list[Killed]
-    idle: list[Idle]
+    idle: list[IdleUse]
 
 
 class Fitted(Record):
@@ -119,16 +119,16 @@ class Report(Record):
     """
 
     waste: WasteList
-    held: Held
+    held: ReportTotals
     days: int
     replayed: Freed
     fitted: Fitted
     week_days: int
-    of_week: Held
-    findings: list[Finding]
+    of_week: ReportTotals
+    findings: list[ReportFinding]
     kept: list[Line]
     killed: list[Killed]
-    idle: list[Idle]
+    idle: list[IdleUse]
     unseen: list[Unseen]
     unasked_jobs: int
     unasked_hours: float
@@ -184,9 +184,9 @@ def report(
     )
 
 
-def _held(connection: Connection, since: float) -> Held:
+def _held(connection: Connection, since: float) -> ReportTotals:
     ((jobs, *hours),) = fetch(connection, _HELD, (since,))
-    return Held(int(jobs), *(float(each or 0.0) for each in hours))
+    return ReportTotals(int(jobs), *(float(each or 0.0) for each in hours))
 
 
 def _freed_by(connection: Connection, days: Days, level: str) -> Counter[tuple[str, ...]]:
@@ -213,19 +213,19 @@ def _findings(
     asking: Asking,
     days: Days,
     scheduler: Scheduler | None,
-    held_and_week: tuple[Held, Held],
+    held_and_week: tuple[ReportTotals, ReportTotals],
     lines: Iterable[Line],
     killed: Iterable[Killed],
-    idle: Iterable[Idle],
-) -> list[Finding]:
+    idle: Iterable[IdleUse],
+) -> list[ReportFinding]:
     """Return the findings with a share of at least ``LEAST``, the largest first."""
     held, of_week = held_and_week
     replayed = _freed_by(asking.connection, days, "group")
-    found: dict[tuple[str, str], Finding] = {}
+    found: dict[tuple[str, str], ReportFinding] = {}
 
-    def of(each: Line | Killed | Idle) -> Finding:
+    def of(each: Line | Killed | IdleUse) -> ReportFinding:
         key = each.user, each.application
-        return found.setdefault(key, Finding(*key, 0.0, "memory", 0.0, replayed.get(key), [], [], []))
+        return found.setdefault(key, ReportFinding(*key, 0.0, "memory", 0.0, replayed.get(key), [], [], []))
 
     for line in lines:
         if line.ask_for is not None:

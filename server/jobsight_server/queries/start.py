@@ -8,7 +8,7 @@ from itertools import chain
 from sqlalchemy import Connection, delete, insert, select
 
 from jobsight_server.ground.answers import Record
-from jobsight_server.queries.findings import Finding, Noun, Site, Subject, site_of
+from jobsight_server.queries.findings import Finding, FindingsSite, Noun, Subject, site_of
 from jobsight_server.queries.node_findings import node_findings
 from jobsight_server.queries.node_states import Machines
 from jobsight_server.queries.user_findings import user_findings
@@ -69,7 +69,7 @@ def start(connection: Connection, now: float, settings: Settings, machines: Mach
     return Start(now, shown[:SHOWN], len(shown[SHOWN:]), muted, site.processors, site.gib, site.assumed)
 
 
-def _card(site: Site, subject: Subject, found: list[Finding]) -> Card:
+def _card(site: FindingsSite, subject: Subject, found: list[Finding]) -> Card:
     noun, cluster, name = subject
     costs = [each.node_hours for each in found if each.node_hours is not None]
     found.sort(key=lambda each: -(each.node_hours or 0.0))
@@ -84,7 +84,7 @@ def _card(site: Site, subject: Subject, found: list[Finding]) -> Card:
     )
 
 
-def _message(site: Site, cluster: str, user: str, found: list[Finding]) -> str | None:
+def _message(site: FindingsSite, cluster: str, user: str, found: list[Finding]) -> str | None:
     """Return what to write to the user; None without anything to ask."""
     lines = [each.to_user for each in found if each.to_user is not None]
     if not lines or site.days is None:

@@ -21,10 +21,10 @@ from jobsight_server.queries.findings import (
     WORTH_HOURS,
     Finding,
     FindingEvidence,
+    FindingsSite,
     Found,
     Kind,
     Row,
-    Site,
     many,
 )
 from jobsight_server.savings.confidence import over_users
@@ -43,7 +43,7 @@ _KILLS = (
 _KILLED_AS = {"time": "at their time limit", "memory": "out of memory"}
 
 
-def user_findings(site: Site, settings: Settings) -> Found:
+def user_findings(site: FindingsSite, settings: Settings) -> Found:
     """Yield what is found about users, and about the memory that a cluster's could free."""
     rows = site.sums("memory", columns=("requested", "request_held", "bound_held"))
     broke = list(_broken(site))
@@ -54,7 +54,7 @@ def user_findings(site: Site, settings: Settings) -> Found:
     yield from _changed(site, rows)
 
 
-def _killed(site: Site) -> Found:
+def _killed(site: FindingsSite) -> Found:
     """Yield users whose jobs ran out of memory or time, and what these had taken."""
     if site.days is None:
         return
@@ -77,7 +77,7 @@ def _killed(site: Site) -> Found:
         yield ("user", cluster, user), Finding("killed", f"{text}{of}.", action, cost, jobs, to_user=to_user)
 
 
-def _gains(site: Site, settings: Settings, rows: list[Row], unsure: Collection[str]) -> Found:
+def _gains(site: FindingsSite, settings: Settings, rows: list[Row], unsure: Collection[str]) -> Found:
     """Yield for each cluster the users whose requests hold most memory that the recommended ones would not, but for
     those whose forecasts broke."""
     of_cluster: dict[str, list[tuple[float, str]]] = defaultdict(list)
@@ -112,7 +112,7 @@ def _gains(site: Site, settings: Settings, rows: list[Row], unsure: Collection[s
         yield ("cluster", cluster, cluster), of_all
 
 
-def _adjust(site: Site, settings: Settings, cluster: str, keep: Sequence[str]) -> str | None:
+def _adjust(site: FindingsSite, settings: Settings, cluster: str, keep: Sequence[str]) -> str | None:
     """Return the settings with which `jobsight adjust` lowers memory there, but not of the users to ``keep``; None if
     it has no commands of the scheduler."""
     scheduler = log_format(site.connection, settings.accounting, cluster)
@@ -123,7 +123,7 @@ def _adjust(site: Site, settings: Settings, cluster: str, keep: Sequence[str]) -
     return "\n".join(["[[adjust]]", *lines])
 
 
-def _idle(site: Site) -> Found:
+def _idle(site: FindingsSite) -> Found:
     """Yield users who keep few of their processors or GPUs busy."""
     for metric, at_most in _BUSY_AT_MOST.items():
         noun, of_node = ("processor", site.processors) if metric == "cpu" else ("GPU", _GPUS_OF_A_NODE)
@@ -139,7 +139,7 @@ def _idle(site: Site) -> Found:
             yield ("user", cluster, user), Finding(kind, f"Busy for {busy}.", action, cost, jobs, to_user=to_user)
 
 
-def _changed(site: Site, rows: list[Row]) -> Found:
+def _changed(site: FindingsSite, rows: list[Row]) -> Found:
     """Yield applications, of the users that request most memory, whose jobs lately need something else."""
     for cluster, user, *_ in nlargest(_USERS_READ, rows, key=itemgetter(2)):
         for application, of in changed_applications(last_runs(site.connection, cluster, user), site.now).items():
@@ -151,7 +151,7 @@ def _changed(site: Site, rows: list[Row]) -> Found:
             yield ("user", cluster, user), changed
 
 
-def _broken(site: Site) -> Found:
+def _broken(site: FindingsSite) -> Found:
     """Yield users and clusters whose forecasts broke."""
     for noun in ("user", "cluster"):
         for group, fall in broken(site.connection, noun)[:LISTED]:

@@ -72,7 +72,7 @@ class Line(Record):
         return self.ask_for is not None and self.ask_for > self.asked_for
 
 
-class Requests(NamedTuple):
+class WeekRequests(NamedTuple):
     """The jobs of the week that request the same."""
 
     cluster: str
@@ -91,7 +91,7 @@ def lines_of_week(
     since = first_day * DAY_S
     query = _REQUESTS.format(asked=asked, times=times, unit=unit, processors=PROCESSORS)
     for row in fetch(connection, query, (since, LEAST * total)) if total else ():
-        requests = Requests(*row)
+        requests = WeekRequests(*row)
         like = asking.last_of(requests.cluster, requests.user, requests.application, requests.processors, metric,
                               requests.asked_for)  # fmt: skip
         if like is not None:
@@ -111,12 +111,17 @@ def larger_line(
     like = next((run for run in asking.runs(*names) if run.processors == processors), None)
     if like is None or not (asked_for := like.requested(metric)):
         return None
-    line = _line(asking, Requests(*names, processors, asked_for, 0.0), like, metric, scheduler, [])
+    line = _line(asking, WeekRequests(*names, processors, asked_for, 0.0), like, metric, scheduler, [])
     return line if line.is_larger else None
 
 
 def _line(
-    asking: Asking, requests: Requests, like: LastRun, metric: Resource, scheduler: Scheduler | None, runs: list[int]
+    asking: Asking,
+    requests: WeekRequests,
+    like: LastRun,
+    metric: Resource,
+    scheduler: Scheduler | None,
+    runs: list[int],
 ) -> Line:
     """Return the line for a job like this one, and what it saves on these runs."""
     found = asking.like(requests.cluster, requests.user, like)
@@ -132,7 +137,7 @@ def _line(
         attempts = [amount / per for amount in (other, decision.then or requests.asked_for)]
         saved = Saved(**saved_amounts(sums_with(asking.connection, runs, metric, attempts), metric))
     return Line(
-        **{name: getattr(requests, name) for name in Requests._fields},
+        **{name: getattr(requests, name) for name in WeekRequests._fields},
         metric=metric,
         nodes=found.request.nodes,
         ask_for=other,

@@ -16,7 +16,7 @@ MADE_BY = '<meta name="generator" content="jobsight report">'
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class DocumentAnswer:
     """One of the two answers: a figure, and how it comes about."""
 
     title: str
@@ -26,7 +26,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class DocumentTable:
     """Rows under their heads; the first ``names`` columns are text, the others numbers."""
 
     heads: Sequence[str]
@@ -42,11 +42,11 @@ class Paste:
     title: str = ""
 
 
-Block = str | Answer | Table | Paste
+Block = str | DocumentAnswer | DocumentTable | Paste
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class DocumentSection:
     """Blocks under a title; the first section has none."""
 
     title: str
@@ -57,7 +57,7 @@ def _kind(block: Block) -> str:
     return type(block).__name__
 
 
-def page_of(title: str, parts: Sequence[Section]) -> str:
+def page_of(title: str, parts: Sequence[DocumentSection]) -> str:
     """Return the report as a page: one file, without a server or a network."""
     templates = Environment(loader=PackageLoader(web.__name__), autoescape=True, trim_blocks=True, lstrip_blocks=True)
     # Answers stand side by side.

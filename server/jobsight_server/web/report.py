@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.advice.words import KEPT
 from jobsight_server.ground.amounts import memory_text, plain, size_text, time_text
-from jobsight_server.queries.lost import Idle
-from jobsight_server.queries.report import Finding, Report
+from jobsight_server.queries.lost import IdleUse
+from jobsight_server.queries.report import Report, ReportFinding
 from jobsight_server.savings.confidence import LEVEL
 from jobsight_server.savings.today import LEAST, Line
-from jobsight_server.web.document import Answer, Block, Paste, Section, Table
+from jobsight_server.web.document import Block, DocumentAnswer, DocumentSection, DocumentTable, Paste
 from jobsight_server.web.kit.units import DASH, count, hours, many, percent, share
 
 DAY_ONE = "If all jobs had followed the advice from day one (replayed)"
@@ -31,22 +31,22 @@ _NAMES = {"memory": "memory", "runtime": "time limit"}
 _GIB = 2.0**30
 
 
-def sections(found: Report, scheduler: str, texts: dict[str, str]) -> list[Section]:
+def sections(found: Report, scheduler: str, texts: dict[str, str]) -> list[DocumentSection]:
     """Return the whole report; ``texts``: what to write, by user; ``scheduler``: as `jobsight setup` names it."""
     setup = (
         "On the scheduler's host, this shows what it will install, and asks; users then see their line at submission."
     )
     return [
-        Section("", [_basis(found), _day_one(found), _tomorrow(found), *_sentences(found)]),
-        Section("What to change first", [*_changes(found)]),
-        Section(
+        DocumentSection("", [_basis(found), _day_one(found), _tomorrow(found), *_sentences(found)]),
+        DocumentSection("What to change first", [*_changes(found)]),
+        DocumentSection(
             "What to write", [Paste(text, f"To {user}") for user, text in list(texts.items())[:LISTED]] or ["Nothing."]
         ),
-        Section("Largest requests without advice", [_kept(line) for line in found.kept] or ["None."]),
-        Section("Requested and used", [_held(found)]),
-        Section("How sure: forecasts and recommendations by week", [*_weeks(found)]),
-        Section("Left out", [_excluded(found)]),
-        Section("Next", [setup, Paste(f"jobsight setup {scheduler}")]),
+        DocumentSection("Largest requests without advice", [_kept(line) for line in found.kept] or ["None."]),
+        DocumentSection("Requested and used", [_held(found)]),
+        DocumentSection("How sure: forecasts and recommendations by week", [*_weeks(found)]),
+        DocumentSection("Left out", [_excluded(found)]),
+        DocumentSection("Next", [setup, Paste(f"jobsight setup {scheduler}")]),
     ]
 
 
@@ -66,14 +66,14 @@ def _basis(found: Report) -> str:
     )
 
 
-def _day_one(found: Report) -> Answer:
+def _day_one(found: Report) -> DocumentAnswer:
     memory, of = found.waste.memory, found.replayed
     if not memory.jobs:
         detail = "No job has a memory request, a known use and a recommendation at its submission."
-        return Answer(DAY_ONE, "unknown", "", detail)
+        return DocumentAnswer(DAY_ONE, "unknown", "", detail)
     of_less = "" if of.amount >= 0 else " freed"
     between = f"; {percent(LEVEL)} interval over users: {hours(of.low)} to {hours(of.high)}{of_less}"
-    return Answer(
+    return DocumentAnswer(
         DAY_ONE,
         hours(abs(of.amount)),
         f"{_freed(of.amount, found.held.memory)}{'' if of.low is None else between}",
@@ -83,11 +83,11 @@ def _day_one(found: Report) -> Answer:
     )
 
 
-def _tomorrow(found: Report) -> Answer:
+def _tomorrow(found: Report) -> DocumentAnswer:
     of, days, title = found.fitted, found.week_days, TOMORROW
     week = f"the last {many(days, 'day')}"
     if not of.jobs:
-        return Answer(
+        return DocumentAnswer(
             title,
             "no change",
             "",
@@ -101,7 +101,7 @@ def _tomorrow(found: Report) -> Answer:
         else f"How sure: {percent(held.held)} of the {many(held.bounds, 'job')} for which the replay recommended "
         "another request stayed within it."
     )
-    return Answer(
+    return DocumentAnswer(
         title,
         hours(abs(of.freed_hours)),
         f"{_freed(of.freed_hours, found.of_week.memory)} in {week}",
@@ -165,7 +165,7 @@ def _killed(found: Report) -> str:
     )
 
 
-def _idle(of: Sequence[Idle], noun: str, held: float) -> str:
+def _idle(of: Sequence[IdleUse], noun: str, held: float) -> str:
     known, idle = sum(one.held_hours for one in of), sum(one.idle_hours for one in of)
     most = _most([(f"{one.user} ({one.application or DASH})", one.idle_hours) for one in of])
     return (
@@ -194,7 +194,7 @@ def _changes(found: Report) -> Iterator[Block]:
         )
         for one in found.findings[:LISTED]
     ]
-    yield Table(("User", "Application", "Change", "From tomorrow", "From day one", "Effect"), rows, names=3)
+    yield DocumentTable(("User", "Application", "Change", "From tomorrow", "From day one", "Effect"), rows, names=3)
     more = len(found.findings) - len(rows)
     left = f"{count(more)} more rows have smaller ones; those" if more > 0 else "Rows"
     yield (
@@ -205,7 +205,7 @@ def _changes(found: Report) -> Iterator[Block]:
     )
 
 
-def _change(one: Finding) -> Iterator[str]:
+def _change(one: ReportFinding) -> Iterator[str]:
     for line in one.lines:
         killed = [of for of in one.killed if of.metric == line.metric and line.is_larger]
         lost = "".join(f" ({count(of.jobs)} killed, {hours(of.hours)} h lost)" for of in killed)
@@ -227,7 +227,7 @@ def _kept(line: Line) -> str:
     )
 
 
-def _held(found: Report) -> Table:
+def _held(found: Report) -> DocumentTable:
     rows = []
     for resource, unit in UNITS.items():
         all_of, of = getattr(found.held, resource), getattr(found.waste, resource)
@@ -242,7 +242,7 @@ def _held(found: Report) -> Table:
     if found.unasked_jobs:
         used = hours(found.unasked_hours)
         rows.append(("Memory not requested, GiB-hours", DASH, DASH, used, DASH, count(found.unasked_jobs)))
-    return Table(("Resource", "Requested", "of known use", "Used", "Unused", "Jobs"), rows)
+    return DocumentTable(("Resource", "Requested", "of known use", "Used", "Unused", "Jobs"), rows)
 
 
 def _weeks(found: Report) -> Iterator[Block]:
@@ -259,16 +259,16 @@ def _weeks(found: Report) -> Iterator[Block]:
         for week in found.trust.week_starts
     ]
     weeks = [(week, *of) for week, of in zip(found.trust.week_starts, cells, strict=True)]
-    yield Table(("Week from", *(METRICS[row.metric].title for row in rows)), weeks)
+    yield DocumentTable(("Week from", *(METRICS[row.metric].title for row in rows)), weeks)
     yield (
         "Accuracy of the forecasts, then the share of jobs that stayed within another request than their own, which "
         f"should be {percent(found.trust.promised)}; both as of each job's submission."
     )
 
 
-def _excluded(found: Report) -> Table:
+def _excluded(found: Report) -> DocumentTable:
     rows = [(TITLES.get(row.what, row.what), row.reason, count(row.count)) for row in found.excluded]
-    return Table(("Of", "Reason", "Count"), rows, names=2)
+    return DocumentTable(("Of", "Reason", "Count"), rows, names=2)
 
 
 def _share(part: float, whole: float) -> str:

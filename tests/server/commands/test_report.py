@@ -226,7 +226,7 @@ def test_planted_findings_come_first_each_with_a_text_to_its_user(tmp_path: Path
     freed = sum(seconds_of(row) for row in of_wide) / 3600 * (400 - 62)
     assert re.search(rf"wide +ocean +memory 62G +{hours(freed)} +", printed)
     text = (texts / "wide.txt").read_text()
-    assert "ocean on 64 processors of 4 nodes: Ask for 62G." in text
+    assert "ocean on 64 processors of 4 nodes: Request 62G." in text
     assert "    #SBATCH --mem=15872M\n    # on each of 4 nodes\n" in text
     assert max(map(len, text.splitlines())) <= 80
     (texts / "wide.txt").unlink()

@@ -24,11 +24,6 @@ LINK = re.compile(
     [
         ("/now", 5),
         ("/nodes", 1),
-        ("/waste?by=user", 3),
-        ("/waste?by=account", 2),
-        ("/waste?by=queue", 1),
-        ("/waste?by=cluster", 2),
-        ("/waste?user=ada&cluster=alpha&by=cluster", 1),
     ],
 )
 def test_numbers_lead_to_what_they_count(served: Served, path: str, at_least: int) -> None:

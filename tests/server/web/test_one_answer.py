@@ -75,7 +75,7 @@ def test_a_limit_that_killed_is_no_saving_and_a_shorter_one_is_for_gaps(
     page = " ".join(client.get("/waste?user=kim&cluster=gamma&sort=runtime").text.split())
     assert (f"instead of {time_text(asked_s)}: 24 of 24 jobs needed more time" in page) is killed
     assert ((advice["more"] or {}).get("needed_more") == 24) is killed
-    assert ("fits into shorter gaps" in page) is not killed
+    assert ("can be backfilled sooner" in page) is not killed
     assert (found["runtime"]["freed_hours"] > 0) is killed, "repeats; a shorter limit frees nothing"
     printed = jobsight("savings", "--user", "kim", "--cluster", "gamma", on=served.engine).out
     assert (f"{time_text(advice['ask_for'])} + " in printed) is killed
