@@ -123,7 +123,7 @@ def test_each_page_in_both_themes_and_widths_with_its_json(watched: Watched, nam
             page.wait_for_function("width => document.documentElement.scrollWidth <= width", arg=width)
             if width == 1280:  # on narrower ones, tables scroll beside their first column
                 wide = "[...document.querySelectorAll('.scroll')].filter((of) => of.scrollWidth > of.clientWidth)"
-                assert page.evaluate(f"{wide}.map((of) => of.ariaLabel)") == []
+                assert page.evaluate(f"{wide}.map((of) => [of.ariaLabel, of.scrollWidth - of.clientWidth])") == []
     assert len(grounds) == 2
 
 
