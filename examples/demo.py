@@ -29,7 +29,6 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from account import take_account
 from account_tables import show
 from jobsight_emulator.plan import CHANGED
-from jobsight_predictor.metrics import metrics_of
 from jobsight_server.ground.amounts import percent
 from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.engine import open_engine
@@ -245,13 +244,12 @@ def stay(site: Site, process: subprocess.Popen[str], console: Console) -> None:
 
 def best_known_user(site: Site) -> str:
     """Return the page of the user with the most learned jobs in every metric, whose charts are all full."""
-    users = site.api("users", sort="jobs", order="desc")["users"]
 
     def fewest(user: dict[str, Any]) -> int:
-        answers = [user["metrics"][name] for name in metrics_of(gpus=False)]
-        return min(0 if answer is None else answer["user_jobs"] for answer in answers)
+        known = site.api("user", cluster=user["cluster"], name=user["user"])["metrics"]
+        return min(answer["user_jobs"] for answer in known)
 
-    user = max(users, key=fewest)
+    user = max(site.api("users", sort="jobs", limit=20)["users"], key=fewest)
     return f"/user?cluster={user['cluster']}&name={user['user']}"
 
 

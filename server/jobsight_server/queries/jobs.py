@@ -26,7 +26,7 @@ from jobsight_server.storage.schema.jobs import took_s
 
 _INDEXED = ("recorded", "end")
 COMPUTED_FOR = 2_000
-"""Sorts and filters by computed values look at this many runs, the newest of those that match otherwise."""
+"""Sorts by computed values look at this many runs, the newest of those that match."""
 
 RunState = Annotated[str, Meta(extra_json_schema={"enum": [*STATES]})]
 
@@ -195,6 +195,8 @@ of no duration. ``used_below`` compares the measured peak of memory with the use
 def _has_index(of: Mapping[str, Any]) -> bool:
     """Return whether an index finds the runs of these filters, or a superset of them."""
     named_by = ("user", "job_id", "node", "application", "longer_than_s", "since", "until")
+    if (of["outcome"] or "").startswith(KILLED):
+        return True
     return of["profiled"] == "no" or of["state"] not in (None, ENDED) or any(of[name] is not None for name in named_by)
 
 
@@ -211,6 +213,14 @@ def _uses_below(percentage: float) -> ColumnElement[bool]:
     return exact.scalar_subquery() * ASKED_PROCESSORS < percentage / 100 * ASKED_MEMORY
 
 
+def _has_outcome(outcome: str) -> ColumnElement[bool]:
+    # An index has the runs that ran out.
+    if outcome == KILLED:
+        return jobs.c.failure.is_not(None)
+    kind, _, failure = outcome.partition(": ")
+    return jobs.c.failure == failure if kind == KILLED else OUTCOME.in_([outcome])
+
+
 _CONDITIONS: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {
     "queue": jobs.c.queue.__eq__,
     "account": jobs.c.account.__eq__,
@@ -218,22 +228,13 @@ _CONDITIONS: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {
     "exit_status": jobs.c.exit_status.__eq__,
     "node": lambda name: jobs.c.id.in_(select(job_nodes.c.run_id).where(job_nodes.c.node == name)),
     "longer_than_s": lambda seconds: took_s > seconds,
+    "outcome": _has_outcome,
     "used_below": _uses_below,
     "profiled": lambda known: jobs.c.profiled == (known == "yes"),
     "since": lambda time: jobs.c.end >= time,
     "until": lambda time: jobs.c.end < time,
 }
 """The conditions of filters, beside user, state and id."""
-
-
-def _computed(of: Mapping[str, Any], time_share: ColumnElement[Any]) -> list[ColumnElement[bool]]:
-    """Return the conditions of these filters on values that no index has."""
-    found: list[ColumnElement[bool]] = []
-    if of["outcome"] is not None:
-        found.append(jobs.c.failure.is_not(None) if of["outcome"] == KILLED else OUTCOME.in_([of["outcome"]]))
-    if of["time_below"] is not None:
-        found.append(time_share < of["time_below"] / 100)
-    return found
 
 
 AMONG_LAST = 100_000
@@ -252,8 +253,9 @@ def job_list(connection: Connection, reader: AnswerReader, now: float, asked: As
     user, state, job_id, is_span = of["user"], of["state"], of["job_id"], (of["since"], of["until"]) != (None, None)
     *_, memory_share, time_share = columns = run_columns(now)
     narrowed = [_CONDITIONS[name](value) for name, value in of.items() if name in _CONDITIONS and value is not None]
-    computed = _computed(of, time_share)
-    is_computed = bool(computed) or asked.sort not in _INDEXED
+    if of["time_below"] is not None:
+        narrowed.append(time_share < of["time_below"] / 100)
+    is_computed = asked.sort not in _INDEXED
     among_last = None
     if (narrowed or is_computed) and not _has_index(of):
         among_last = AMONG_LAST
@@ -279,7 +281,7 @@ def job_list(connection: Connection, reader: AnswerReader, now: float, asked: As
         of_id = [] if job_id is None else [named_or_task(connection, job_id)]
         newest = select(jobs.c.id).where(*wanted, *of_id).order_by(*(column.desc() for column in order))
         among_last = COMPUTED_FOR if connection.scalar(newest.limit(1).offset(COMPUTED_FOR - 1)) else among_last
-        narrowed = wanted = [jobs.c.id.in_(newest.limit(COMPUTED_FOR)), *computed]
+        narrowed = wanted = [jobs.c.id.in_(newest.limit(COMPUTED_FOR))]
         value = {"memory": memory_share, "time": time_share, "outcome": OUTCOME}.get(asked.sort)
         order = order if value is None else [value, *order]
     directed = [(column, asked.descending) for column in order]

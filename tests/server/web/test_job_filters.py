@@ -236,3 +236,24 @@ def test_a_filter_without_an_index_looks_at_the_last_runs_and_says_so(
         assert [run["job_id"] for run in found["jobs"]] == expected
         assert found["among_last"] == (AMONG_LAST if len(expected) == 2 else None)
     assert "2 runs of the last 100,000; choose a range of time for older ones" in client.get("/jobs?queue=long").text
+
+
+def test_filters_by_outcome_find_old_runs_behind_any_number_of_newer_ones(
+    client: FlaskClient, sqlite_engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobsight_server.queries.jobs.COMPUTED_FOR", 2)
+    monkeypatch.setattr("jobsight_server.queries.jobs.AMONG_LAST", 3)
+    with sqlite_engine.begin() as connection:
+        for number in range(6):
+            failure = {"failure": "time", "exit_status": 1} if number == 0 else {"exit_status": 0}
+            make.job(connection, f"o{number}", cluster="beta", user="old", start=1.0, end=9.0, **failure)
+        count_all(connection)
+    for outcome, among, ids in (
+        ("killed", None, ["o0"]),
+        ("killed: time", None, ["o0"]),
+        ("completed", None, [f"o{number}" for number in range(5, 0, -1)]),
+    ):
+        found = client.get(f"/api/v1/jobs?user=old&outcome={outcome}").json
+        assert ([run["job_id"] for run in found["jobs"]], found["among_last"]) == (ids, among)
+    found = client.get("/api/v1/jobs?outcome=killed: time&cluster=beta").json
+    assert ("o0" in [run["job_id"] for run in found["jobs"]], found["among_last"]) == (True, None)

@@ -20,6 +20,7 @@ from jobsight_server.savings.totals import count_marked, mark_all
 from jobsight_server.serve.app import ROUTES
 from jobsight_server.storage.job_counts import count_all
 from jobsight_server.storage.schema import jobs as jobs_table
+from jobsight_server.systems.listed import systems
 
 LISTS: dict[str, tuple[str, str]] = {
     "jobs": ("/jobs", "jobs"),
@@ -32,10 +33,9 @@ LISTS: dict[str, tuple[str, str]] = {
     "network": ("/network", "applications"),
     "applications": ("/network", "applications"),
     "user/applications": ("/user", "applications"),
-    "matches": ("/matches", "matches"),
-    "resources": ("/resources", "resources"),
-    "plan": ("/plan", "jobs"),
 }
+if systems():
+    LISTS |= {"matches": ("/matches", "matches"), "resources": ("/resources", "resources"), "plan": ("/plan", "jobs")}
 """By the path in the API: its page, and the field of its rows."""
 
 LISTINGS = {route.path.removeprefix("/api/v1/"): route.listing for route in ROUTES if route.listing is not None}
@@ -59,6 +59,8 @@ def ask(client: FlaskClient, path: str, status: int = 200, **query: str) -> Any:
 @pytest.fixture
 def served(served: Served, serve: Any) -> Served:
     """The site of all pages, with nodes to plan with, and some rows in the lists of the placing systems."""
+    if not systems():
+        return served
     nodes = {"nodes": ("beta=64",), "strategy": "conservative"}
     served.app = served.app_with(serve(sections={"offers": nodes}))
     for number in range(-3, 0):
@@ -285,6 +287,7 @@ def test_the_tasks_of_an_array_are_walked_after_exact_ids(served: Served) -> Non
     assert {run["job_id"] for run in walked[:2]} == {"4711", "4711.head"}
 
 
+@pytest.mark.systems
 def test_the_earlier_name_of_the_limit_of_resources_means_the_same(served: Served) -> None:
     client = served.client("admin")
     assert ask(client, "resources", size="2") == ask(client, "resources", limit="2")
