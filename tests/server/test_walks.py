@@ -65,9 +65,9 @@ def walk(action: Callable[[], Any]) -> Walk:
     ("url", "modules", "moves"),
     [
         (QUESTION, 22, 430),
-        ("/api/v1/users", 12, 76),
+        ("/api/v1/users", 12, 60),
         ("/api/v1/user?cluster=alpha&name=ann", 26, 530),
-        ("/api/v1/accuracy", 30, 2400),
+        ("/api/v1/accuracy", 11, 130),
         ("/api/v1/waste", 29, 1300),
         ("/api/v1/job?cluster=alpha&name=7.server", 34, 500),
     ],
