@@ -77,15 +77,15 @@ class Intake(Connection):
         if self._parts is None:
             super().on_message_complete()
             return
-        body, self._parts = b"".join(self._parts), None
-        slot = _ReplySlot(self)
-        self._slots.append(slot)
-        if len(self._slots) > 1:
-            self.flow.pause_reading()
-        if self._take(self.headers, body, slot.fill):
+        slot, body = _ReplySlot(self), b"".join(self._parts)
+        is_taken = self._take(self.headers, body, slot.fill)
+        self._parts = None
+        if is_taken:
+            self._slots.append(slot)
+            if len(self._slots) > 1:
+                self.flow.pause_reading()
             self._end_request()
             return
-        self._slots.pop()
         super()._begin_request()
         HttpToolsProtocol.on_body(self, body)
         super().on_message_complete()

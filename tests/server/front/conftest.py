@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from jobsight_server.front.addresses import listen
+from jobsight_server.front.connection import Connection
 from jobsight_server.front.server import Front
 from jobsight_server.front.table import ConnectionLimits
 from jobsight_server.front.wsgi import WsgiBridge
@@ -32,6 +33,7 @@ class Running:
     limits: ConnectionLimits
     held: threading.Event = field(default_factory=threading.Event)
     recorded: dict[str, int] = field(default_factory=dict)
+    connection: Callable[..., Connection] = Connection
 
     def __enter__(self) -> Running:
         self._lane = ThreadPoolExecutor(2)
@@ -40,7 +42,7 @@ class Running:
         bridge = WsgiBridge(
             self._app, lambda method, path, length: self._lane if path.startswith("/slow") else None, BODY_LIMIT
         )
-        self.front = Front(bridge, self.limits, 5, self.recorded.update)
+        self.front = Front(bridge, self.limits, 5, self.recorded.update, connection=self.connection)
         self._thread = threading.Thread(target=self.front.run, args=([listener],))
         self._thread.start()
         wait_until(lambda: self.front.started, 60, lambda: "the front does not start", pause_s=0.02)

@@ -6,11 +6,14 @@ import re
 import socket
 import tempfile
 import time
+from functools import partial
 from typing import Any
 
 import pytest
 from tests.make import not_none
-from tests.server.front.conftest import read_all
+from tests.server.front.conftest import LIMITS, Running, read_all
+
+from jobsight_server.front.intake import Intake
 
 CLOSE = b"Connection: close\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -174,3 +177,14 @@ def test_a_full_disk_is_not_the_clients_fault(running: Any, monkeypatch: Any) ->
     assert status(answer) == 503
     assert b"retry-after: 5\r\n" in answer
     assert status(front.get()) == 200
+
+
+def test_a_fault_while_a_batch_is_taken_is_answered_and_costs_its_connection_only() -> None:
+    def take(*_: object) -> bool:
+        raise ZeroDivisionError("broken on purpose")
+
+    with Running(LIMITS, connection=partial(Intake, take, "/batches")) as front:
+        answered = front.ask(b"POST /batches HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}")
+        assert answered.startswith(b"HTTP/1.1 503 ")
+        assert b"internal error" in answered
+        assert front.get().startswith(b"HTTP/1.1 200 ")
