@@ -18,9 +18,9 @@ pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 LINK = re.compile(r'<a [^>]*?href="(/(?:jobs|nodes)\?[^"]*)"[^>]*>(.*?)</a>', re.DOTALL)
 NUMBER = re.compile(r"([0-9][0-9,]*)(?: (?!min)[a-z]{3,})?")
 PAGES = [
-    "/", "/now", "/waste", "/waste?by=queue", "/waste?by=application", "/waste?range=1y", "/brought", "/trust",
-    "/trust?by=queue", "/users", "/user?cluster=alpha&name=memo", "/mine?user=memo", "/jobs", "/jobs?user=memo",
-    "/nodes", "/node?cluster=alpha&name=n1", "/network",
+    "/", "/now", "/waste", "/waste?by=queue", "/waste?by=application", "/waste?range=1y", "/savings", "/accuracy",
+    "/accuracy?by=cluster", "/queue", "/users", "/user?cluster=alpha&name=memo", "/mine?user=memo", "/jobs",
+    "/jobs?user=memo", "/nodes", "/node?cluster=alpha&name=n1", "/network",
 ]  # fmt: skip
 
 
