@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 import pytest
@@ -85,14 +86,20 @@ def test_names_accounts_and_requests(wave: Wave) -> None:
 
 
 def test_memory_is_within_five_per_cent_of_what_the_programs_had(wave: Wave) -> None:
+    truths = {job: wave.work.programs.truths_of(job.job_id) for job in wave.jobs if job.measured}
     ratios = {
-        job.label: wave.live.used(job.job_id, "memory")
-        / sum(truth["virtual_bytes"] for truth in wave.work.programs.truths_of(job.job_id))
-        for job in wave.jobs
-        if job.measured
+        job.label: wave.live.used(job.job_id, "memory") / sum(truth["virtual_bytes"] for truth in found)
+        for job, found in truths.items()
     }
     assert len(ratios) == 10
-    assert not {label: ratio for label, ratio in ratios.items() if not 0.95 < ratio < 1.05}
+    # An address space hardly larger than the resident memory could be either.
+    unknown = {label for label, ratio in ratios.items() if isnan(ratio)}
+    assert unknown <= {
+        job.label
+        for job, found in truths.items()
+        if len(found) == 1 and found[0]["virtual_bytes"] <= 1.05 * found[0]["peak_bytes"]
+    }
+    assert not {label: of for label, of in ratios.items() if label not in unknown and not 0.95 < of < 1.05}
 
 
 def test_processor_time_is_within_five_per_cent_of_what_the_programs_burned(wave: Wave) -> None:
@@ -107,7 +114,7 @@ def test_what_a_job_ran_out_of_is_a_lower_bound(wave: Wave) -> None:
     for job in (job for job in wave.jobs if job.failure):
         profile = details(wave, job)["profile"]
         bounded = {name for name, entry in profile.items() if entry["lower_bound"]}
-        assert bounded == {"runtime"} | ({"memory"} if job.failure == "memory" else set()), job
+        assert bounded == {"runtime", "memory"}, job
 
 
 def test_hooks_mark_the_jobs(wave: Wave) -> None:
