@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta
 from sqlalchemy import BigInteger, Connection, cast, func, select
 
 from jobsight_server.accounting.runs import QUEUED
 from jobsight_server.ground.answers import Record
-from jobsight_server.savings.kept_sums import as_date, month_of
+from jobsight_server.savings.kept_sums import Date, date_text, month_of
 from jobsight_server.savings.savings import Days, sums_by
 from jobsight_server.savings.use import Months, Use, months, uses
 from jobsight_server.storage.schema import jobs
@@ -23,8 +22,6 @@ _MONTHS = 12
 _LISTED = 15
 _LONGEST_MONTH = 31
 _HOUR_S = 3600.0
-
-Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 
 
 class PeriodUse(Record):
@@ -85,7 +82,7 @@ def queue(connection: Connection, now: float, cluster: str | None = None) -> Que
     """Return the queues and the use of one cluster, or of all."""
     spans, waiting = months(connection), _waiting(connection, cluster)
     queues = _queues(connection, now, spans, waiting, cluster)
-    first, last = (None, None) if spans is None else map(_date, spans.now)
+    first, last = (None, None) if spans is None else map(date_text, spans.now)
     year = spans and Days(month_of(spans.now.last - _LONGEST_MONTH * (_MONTHS - 1)), spans.now.last)
     return Queue(
         now=now,
@@ -137,7 +134,7 @@ def _queues(
                 longest_s=None if oldest is None else max(0.0, now - oldest),
                 waited_s=month,
                 before_waited_s=before,
-                days=[WaitedOn(_date(day), waited_s / number) for day, (number, waited_s) in days if number],
+                days=[WaitedOn(date_text(day), waited_s / number) for day, (number, waited_s) in days if number],
             )
         )
     return sorted(found, key=lambda row: (-row.waiting, -(row.waited_s or 0.0), row.queue))
@@ -155,7 +152,7 @@ def _periods(connection: Connection, period: str, days: Days | None, cluster: st
         of[day][2] += started
         of[day][3] += waited_s
     return [
-        PeriodUse(_date(day), int(number), hours, waited_s / started if started else None)
+        PeriodUse(date_text(day), int(number), hours, waited_s / started if started else None)
         for day, (number, hours, started, waited_s) in sorted(of.items())
     ]
 
@@ -168,7 +165,3 @@ def _accounts(connection: Connection, spans: Months | None, cluster: str | None)
         month.keys() | before.keys(), key=lambda of: (-month[of].processor_hours if of in month else 0.0, of)
     )
     return [AccountUse(*name, month.get(name), before.get(name)) for name in names[:_LISTED]]
-
-
-def _date(day: int) -> str:
-    return as_date(day).isoformat()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta
 from sqlalchemy import BigInteger, Connection, case, cast, func, select
 
 from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.ground.answers import Record
 from jobsight_server.ground.listing import Asked, Listing, ListPage
-from jobsight_server.savings.kept_sums import GroupName, as_date, known_ids
+from jobsight_server.savings.kept_sums import Date, GroupName, date_text, known_ids
 from jobsight_server.savings.savings import sums_of_all
 from jobsight_server.savings.use import Use, months, uses
 from jobsight_server.storage.schema import job_counts
@@ -21,8 +20,6 @@ USERS = Listing(
     lowest_first=("user", "cluster"),
     steady=("user", "cluster"),
 )
-
-Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 
 
 class User(Record):
@@ -66,7 +63,7 @@ def user_list(connection: Connection, asked: Asked) -> UserList:
         User.of_row(row, month=month.get((row.cluster, row.user)), before=before.get((row.cluster, row.user)))
         for row in rows
     ]
-    first, last = (None, None) if spans is None else (as_date(day).isoformat() for day in spans.now)
+    first, last = (None, None) if spans is None else map(date_text, spans.now)
     return UserList(*position, first, last, users)
 
 
