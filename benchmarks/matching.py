@@ -3,7 +3,8 @@
     python benchmarks/matching.py [--batches N] [--deadline S] [--shapes NAME ...]
 
 Crowded batches ask for many times what their nodes have: each job needs slots and memory of one node, a quarter of them
-with a predicate. ``alone`` is HiGHS on the plain program, a column for each job and node, with ten times the deadline.
+with a predicate. Those of ``site`` have gangs, GPUs, licences and file systems on 10 nodes, too. ``alone`` is HiGHS on
+the plain program, a column for each job and node, with ten times the deadline.
 Small batches are the published ones of 5 to 60 jobs; ``500on200`` is one of 500 on 200 resources. All times are
 processor seconds.
 """
@@ -27,6 +28,7 @@ from jobsight_scheduler.matching.objectives import linear_form
 from jobsight_scheduler.matching.program import Program
 
 CROWDED = ((500, 10), (1_000, 10), (2_000, 10), (2_000, 50))
+SITE = (500, 1_000)
 SMALL = (5, 10, 20, 30, 40, 60)
 PUBLISHED_LARGE = ((100, 100), (500, 200), (1_000, 500))
 ALONE_TIMES = 10.0
@@ -62,6 +64,32 @@ def crowded(jobs: int, nodes: int, seed: int) -> dict[str, Any]:
     return {"resources": resources, "jobs": wanted, "objectives": ["priority"]}
 
 
+def at_site(jobs: int, nodes: int, seed: int) -> dict[str, Any]:
+    """Make a crowded batch with what sites have: gangs of nodes, GPUs on some, licences, and file systems."""
+    rng = random.Random(seed)
+    batch = crowded(jobs, nodes, seed)
+    for node in batch["resources"][: nodes // 3]:
+        node["capacities"]["gpus"] = 4
+    for kind, name, most in (("licence", "seats", 20), ("filesystem", "tib", 100)):
+        batch["resources"] += [
+            {"name": f"{kind}-{index}", "type": kind, "capacities": {name: rng.randint(most // 2, most)}}
+            for index in range(3)
+        ]
+    for job in batch["jobs"]:
+        on = job["dependencies"][0]
+        if rng.random() < 0.2:
+            on["count"] = rng.randint(2, 4)
+        if rng.random() < 0.2:
+            on["amounts"]["gpus"] = rng.randint(1, 4)
+        if rng.random() < 0.3:
+            where = f"name == 'licence-{rng.randrange(3)}'"
+            job["dependencies"].append({"name": "tool", "type": "licence", "where": where, "amounts": {"seats": 1}})
+        if rng.random() < 0.5:
+            amounts = {"tib": round(rng.uniform(0.1, 10.0), 1)}
+            job["dependencies"].append({"name": "scratch", "type": "filesystem", "amounts": amounts})
+    return batch
+
+
 def alone(problem: Problem, deadline_s: float) -> tuple[float, float, float | None]:
     """Return value, processor seconds and bound of HiGHS on the plain program."""
     begin = time.process_time()
@@ -80,6 +108,9 @@ def shapes(chosen: list[str], batches: int) -> Iterator[tuple[str, list[Problem]
     for jobs, nodes in CROWDED:
         if f"{jobs}x{nodes}" in chosen:
             yield f"{jobs}x{nodes}", [read_problem(crowded(jobs, nodes, seed)) for seed in range(batches)]
+    for jobs in SITE:
+        if f"site-{jobs}" in chosen:
+            yield f"site-{jobs}", [read_problem(at_site(jobs, 10, seed)) for seed in range(batches)]
     for jobs in SMALL:
         if f"{jobs}" in chosen:
             workload = MatchingWorkload(jobs=jobs)
@@ -91,7 +122,8 @@ def shapes(chosen: list[str], batches: int) -> Iterator[tuple[str, list[Problem]
 
 
 def main() -> None:
-    names = [*(f"{jobs}x{nodes}" for jobs, nodes in CROWDED), *map(str, SMALL)]
+    names = [*(f"{jobs}x{nodes}" for jobs, nodes in CROWDED), *(f"site-{jobs}" for jobs in SITE)]
+    names += map(str, SMALL)
     names += [f"{jobs}on{resources}" for jobs, resources in PUBLISHED_LARGE]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batches", type=int, default=2, metavar="N", help="batches of each shape; small ones tenfold")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 
 import msgspec
@@ -14,53 +15,58 @@ from jobsight_scheduler.matching.columns import ResourceColumns, bound_to
 from jobsight_scheduler.matching.predicates import Node, names_in
 from jobsight_scheduler.matching.problem import Dependency, MatchJob, Problem
 
-_EXACT = 2.0**53
-_BITS = 61
-_DECIMALS = 15
+_BITS, _DIGITS = 61, 15
+_LARGEST = 2.0**_BITS
+_ROUNDING = 2.0**-52
 
 
 def in_units(amounts: Floats, totals: Floats, used: Floats, counts: Integers) -> tuple[Integers, Integers]:
     """Convert ``amounts`` of ``counts`` instances each and the free capacities (``totals - used``) to integers.
 
-    The unit is the largest power of ten of which all are multiples, as they are written: 0.1 + 0.2 fits into 0.3.
-    Without one (numbers of 17 digits), it is the power of two of which the largest has 2^61. This rounds amounts that
-    lose a bit (below a 256th of the largest) down and capacities up: every fit is found, and check.py withdraws a match
-    that exceeds a capacity by less than a unit. An amount above every capacity becomes one more than the largest of
-    them; a capacity above every sum of amounts becomes that sum.
+    A capacity above the sum of all amounts becomes that sum. The unit is the power of ten in which the other capacities
+    and the amounts are written: 0.1 + 0.2 fits into 0.3. Where an integer has no room for that (17 digits), it is
+    the power of two of which the largest has 2^61. This rounds amounts down and capacities up: every fit is found, and
+    check.py withdraws a match that exceeds a capacity by less. An amount above all these capacities becomes more than
+    the largest of them.
     """
     used = np.minimum(used, totals)
-    wanted = float((amounts * counts).sum()) if len(amounts) else 0.0
-    largest = float(totals.max(initial=0.0))
-    asked = np.minimum(amounts, largest * 2.0 + 1.0) if largest < 1e300 else amounts
-    for decimals in range(_DECIMALS + 1):
-        scale = 10.0**decimals
-        if max(largest, float(asked.max(initial=0.0))) * scale >= _EXACT:
-            break
-        whole = [np.rint(values * scale) for values in (asked, totals, used)]
-        given = (asked, totals, used)
-        if all(np.array_equal(found / scale, values) for found, values in zip(whole, given, strict=True)):
-            free = np.maximum(whole[1] - whole[2], 0.0)
-            return _clamped(whole[0].astype(np.int64), free.astype(np.int64))
-    ceiling = min(wanted, largest) if np.isfinite(wanted) else largest
-    unit = 2.0 ** (np.ceil(np.log2(max(ceiling, 1e-290))) - _BITS)
-    most = 2.0**_BITS
     left = totals - used
-    back = left - totals
-    lost = (totals - (left - back)) - (used + back)  # the exact rounding error of left (Knuth's two-sum)
-    with np.errstate(over="ignore"):
-        needs = np.floor(np.minimum(amounts / unit, 2.0 * most))
-        down = np.floor(np.minimum(left / unit, most))
-        rest = np.where(down < most, np.ceil(left / unit - down + lost / unit), 0.0)
-    is_least = (needs == 0.0) & (
-        amounts > 0.0
-    )  # 0 means not requested: tiny amounts become 1, and capacities grow by as much
-    more = int(counts[is_least].sum())
-    free = np.maximum(down.astype(np.int64) + rest.astype(np.int64), 0)
-    return _clamped(needs.astype(np.int64) + is_least, free + np.where(free > 0, more, 0))
-
-
-def _clamped(needs: Integers, free: Integers) -> tuple[Integers, Integers]:
+    is_ample = left > float((amounts * counts).sum()) * (1.0 + 1e-9)
+    totals, used, left = totals[~is_ample], used[~is_ample], left[~is_ample]
+    asked = np.minimum(amounts, np.ceil(totals.max(initial=0.0)) * 2.0 + 1.0)
+    wanted = float((asked * counts).sum())
+    most = wanted if is_ample.any() else min(wanted, float(totals.max(initial=0.0)))
+    if (decimals := _decimals(np.concatenate((asked, totals, used)), most)) is not None:
+        needs, whole, taken = np.split(decimals, (len(asked), len(asked) + len(totals)))
+        some = whole - taken
+    else:
+        unit = 2.0 ** (np.ceil(np.log2(max(most, 1e-290))) - _BITS)
+        # 0 means not requested: tiny amounts become 1, and capacities grow by as much.
+        more = int(counts[(asked > 0.0) & (asked < unit)].sum()) + 1
+        needs = np.maximum(_whole(asked, unit), asked > 0.0)
+        some = np.where(left > 0.0, _whole(left + _ROUNDING * (totals + used), unit) + more, 0)
+    free = np.full(len(is_ample), int((needs * counts).sum()) if is_ample.any() else 0)
+    free[~is_ample] = some
     return np.minimum(needs, free.max(initial=0) + 1), free
+
+
+def _whole(values: Floats, unit: float) -> Integers:
+    with np.errstate(over="ignore"):
+        return np.floor(np.minimum(values / unit, _LARGEST)).astype(np.int64)
+
+
+def _decimals(values: Floats, most: float) -> Integers | None:
+    """Return ``values`` in the power of ten that they are written in; None if an integer has no room for ``most``."""
+    unique, at = np.unique(values, return_inverse=True)
+    digits = Decimal(max(most, float(unique.max(initial=0.0)))).adjusted() + 1
+    written: list[Decimal] = []
+    places = 0
+    for value in unique.tolist():
+        written.append(Decimal(repr(value)).normalize())
+        places = max(places, -int(written[-1].as_tuple().exponent))
+        if digits + places > _DIGITS:
+            return None
+    return np.array([int(value.scaleb(places)) for value in written], dtype=np.int64)[at]
 
 
 def job_classes(problem: Problem, is_counted: bool = True) -> list[list[int]]:

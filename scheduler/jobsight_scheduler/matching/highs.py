@@ -15,8 +15,17 @@ Clock = Callable[[], float]
 _WALL = 10.0
 """HiGHS's own limit, as a multiple of the time left: a clock of processor time is slow on a busy machine."""
 
+DUAL_TOLERANCE = 1e-7
+"""HiGHS's own: the coefficients of an objective differ from those of a bound by less."""
+
 # The feasibility jump looks for a first solution, which greedy matching has found.
-_OPTIONS = {"output_flag": False, "threads": 1, "mip_rel_gap": 0.0, "mip_heuristic_run_feasibility_jump": False}
+_OPTIONS = {
+    "output_flag": False,
+    "threads": 1,
+    "mip_rel_gap": 0.0,
+    "mip_heuristic_run_feasibility_jump": False,
+    "mip_feasibility_tolerance": 1e-9,
+}
 
 
 @dataclass(frozen=True, slots=True)

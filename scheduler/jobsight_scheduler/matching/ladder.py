@@ -13,7 +13,7 @@ from jobsight_predictor.arrays import Floats, Integers
 from jobsight_scheduler.matching.check import STATUSES, Answer, Match, ObjectiveValue, Status, faults
 from jobsight_scheduler.matching.eligibility import Eligibility, job_classes
 from jobsight_scheduler.matching.heuristics import Heuristics, Incumbent, preferred
-from jobsight_scheduler.matching.highs import Clock, Solved
+from jobsight_scheduler.matching.highs import DUAL_TOLERANCE, Clock, Solved
 from jobsight_scheduler.matching.objectives import LinearForm, linear_form
 from jobsight_scheduler.matching.packing import Packing, Placement
 from jobsight_scheduler.matching.problem import Problem
@@ -25,7 +25,9 @@ log = logging.getLogger(__name__)
 DEADLINE_S = 1.0
 RUNGS = ("greedy", "relaxation", "search", "integer")
 
-RELAXED_AT_MOST = 40_000  # columns; beyond, the relaxation has all resources of a type as one
+RELAXED_FIRST = 12_000  # columns; beyond, the relaxation with all resources of a type as one comes first
+
+RELAXED_AT_MOST = 40_000  # columns of the relaxation with each resource
 
 SMALL = 2_000  # columns of the largest program for HiGHS, which comes before search then
 
@@ -51,18 +53,14 @@ def match(problem: Problem, *, clock: Clock, deadline_s: float = DEADLINE_S, run
     start = clock()
     run = _Climb(problem, clock, start + _SOLVING * deadline_s, rungs)
     bounds = run.climb()
-    statuses = {status for _, status in bounds}
     matches = matches_of(run.eligibility, run.best.placed)
     wrong = faults(run.eligibility, matches)
     placed = {job: chosen for job, chosen in run.best.placed.items() if problem.jobs[job].name not in wrong}
-    values = [form.value(run.eligibility, run.candidates, placed) for form in run.forms]
-    objectives = tuple(
-        ObjectiveValue(form.name, value, bound, _gap(value, bound))
-        for form, value, (bound, _) in zip(run.forms, values, bounds, strict=True)
-    )
+    judged = [run.judged(form, bound, placed) for form, bound in zip(run.forms, bounds, strict=True)]
+    objectives, statuses = tuple(one for one, _ in judged), {status for _, status in judged}
     warnings = [f"withdrawn: {job}: {fault}" for job, fault in wrong.items()]
     return Answer(
-        "feasible" if wrong else next(status for status in STATUSES if status in statuses),
+        next(status for status in STATUSES if status in statuses),
         run.best.rung,
         objectives[0].value,
         objectives[0].bound,
@@ -78,11 +76,6 @@ def match(problem: Problem, *, clock: Clock, deadline_s: float = DEADLINE_S, run
     )
 
 
-def _gap(value: float, bound: float | None) -> float | None:
-    """Return the difference over the larger magnitude; None without a bound."""
-    return None if bound is None else abs(bound - value) / max(abs(value), abs(bound), 1e-300)
-
-
 class _Climb:
     """One climb of the ladder."""
 
@@ -91,7 +84,10 @@ class _Climb:
         self._rng = np.random.default_rng(0)
         self.eligibility = Eligibility(problem)
         self.candidates = self.eligibility.eligible()
-        self.forms = [linear_form(one, self.eligibility, self.candidates) for one in problem.objectives]
+        self.forms = [
+            linear_form(one, self.eligibility, self.candidates).scaled(self.eligibility, self.candidates)
+            for one in problem.objectives
+        ]
         self.best = Incumbent({}, 0.0, "greedy", np.inf)
         """Best placements for the present objective; the bound is that of a maximum."""
         self.rows = self.columns = 0
@@ -104,16 +100,18 @@ class _Climb:
         self._size = len(self._classes) + sum(
             len(self.candidates[number]) for jobs in self._classes for number in numbers[jobs[0]]
         )
+        self._most = len(numbers) + sum(at.of.count for at in self.eligibility.dependencies)
+        """Jobs and instances: the largest sum of the columns."""
         self._rungs = {*rungs} - ({"integer"} if self._size > SMALL else set())
 
-    def climb(self) -> list[tuple[float | None, Status]]:
-        """Optimise one objective after the other; return the bound of each, and how far it is reached."""
-        bounds: list[tuple[float | None, Status]] = []
+    def climb(self) -> list[float]:
+        """Optimise one objective after the other; return the bound of each."""
+        bounds: list[float] = []
         for index, form in enumerate(self.forms):
             self.best = replace(self.best, value=self._value(form), bound=np.inf)
             climb, share = (self._next if index else self._first), 1.0 / (len(self.forms) - index)
             self._try(form.name, partial(climb, form, share))
-            bounds.append(self._bound(form))
+            bounds.append(self.best.bound)
             self._kept.append((form, self.best.value))
         return bounds
 
@@ -151,9 +149,10 @@ class _Climb:
         self.best = best
 
     def _relax(self, form: LinearForm, ladder: Heuristics, until: float) -> None:
-        """Match by a relaxation: with each resource where it matters which ones a job gets, else by types."""
-        if form.x is None or self._size > RELAXED_AT_MOST:
+        """Match by a relaxation: with all resources of a type as one if it is large, then with each resource."""
+        if self._size > RELAXED_FIRST:
             self.best = ladder.by_types(self.best, self._classes)
+        if self._size > RELAXED_AT_MOST or self.best.value >= self._target(form):
             return
         program = self._built()
         relaxed = program.solve(program.costs(form), True, self._clock, until, is_relaxed=True)
@@ -199,7 +198,7 @@ class _Climb:
         solve = partial(program.solve, program.costs(form), form.is_max, self._clock, until, step=form.step)
         start = program.values(self.best.placed) if is_started else None
         if not is_started and self._size <= _ASKED:
-            program.keep(program.costs(form), self.best.value - self._error(), np.inf)
+            program.keep(program.costs(form), self.best.value - self._error(self.best.bound), np.inf)
         found = solve(start)
         placed = self._placed(program, found)
         while placed is None and found.values is not None and program.exclude(found.values):
@@ -220,8 +219,8 @@ class _Climb:
         if found.values is None:
             return None
         placed = program.placements(found.values)
-        fits = len(Packing(self.eligibility, self.candidates, placed).placed) == len(placed)
-        return placed if fits and self._keeps(placed) else None
+        is_valid = not faults(self.eligibility, matches_of(self.eligibility, placed))
+        return placed if is_valid and self._keeps(placed) else None
 
     def _keeps(self, placed: Mapping[int, Placement]) -> bool:
         """Whether no objective before gets worse."""
@@ -238,36 +237,39 @@ class _Climb:
         self.rows, self.columns = self._program.rows, self._program.columns
         return self._program
 
-    def _error(self) -> float:
-        return DOUBT * max(1.0, abs(self.best.bound))
+    def judged(self, form: LinearForm, bound: float, placed: Mapping[int, Placement]) -> tuple[ObjectiveValue, Status]:
+        """Return the value of an objective with its bound, that of a maximum, and how far it is reached."""
+        value = self._value(form, placed)
+        most, reached = self._highest(form, bound), form.sign * value
+        if not np.isfinite(most):
+            return ObjectiveValue(form.name, value * form.unit, None, None), "feasible"
+        if self._has_step(form, bound) and reached >= most - form.step / 2.0:
+            most, status = reached, STATUSES[-1]
+        else:
+            is_close = most - reached <= PROVEN * abs(most)
+            most, status = max(most, reached), "within 1e-6" if is_close else "feasible"
+        gap = (most - reached) / max(abs(most), abs(reached), 1e-300)
+        return ObjectiveValue(form.name, value * form.unit, form.sign * most * form.unit, gap), status
 
-    def _is_provable(self, form: LinearForm) -> bool:
+    def _error(self, bound: float) -> float:
+        """Return the error that a bound may have, since solvers compute in floating point."""
+        return DOUBT * max(1.0, abs(bound)) + DUAL_TOLERANCE * self._most
+
+    def _has_step(self, form: LinearForm, bound: float) -> bool:
         """Whether values differ by more than the error of the bound."""
-        return bool(np.isfinite(self.best.bound)) and self._error() < form.step / 2.0
+        return self._error(bound) < form.step / 2.0
 
-    def _highest(self, form: LinearForm) -> float:
-        """Return the highest value that the bound leaves possible, as of a maximum."""
-        if not self._is_provable(form):
-            return self.best.bound
-        return form.step * float(np.floor((self.best.bound + self._error()) / form.step))
+    def _highest(self, form: LinearForm, bound: float) -> float:
+        """Return the highest value that a bound leaves possible, as of a maximum."""
+        highest = bound + self._error(bound)
+        return form.step * float(np.floor(highest / form.step)) if self._has_step(form, bound) else highest
 
     def _target(self, form: LinearForm) -> float:
         """Return the value at which there is nothing left to find, as of a maximum."""
-        if not np.isfinite(self.best.bound):
-            return np.inf
-        if self._is_provable(form):
-            return self._highest(form) - form.step / 2.0
-        return self.best.bound - (self._error() if form.step else PROVEN * max(1.0, abs(self.best.bound)))
-
-    def _bound(self, form: LinearForm) -> tuple[float | None, Status]:
-        """Return the bound for the answer, and how far it is reached."""
-        bound, value = self._highest(form), form.sign * self.best.value
-        if not np.isfinite(bound):
-            return None, "feasible"
-        if self._is_provable(form) and value >= self._target(form):
-            return self.best.value, "optimal"
-        is_close = bound - value <= PROVEN * max(1.0, abs(bound))
-        return form.sign * max(bound, value), "within 1e-6" if is_close else "feasible"
+        highest = self._highest(form, self.best.bound)
+        if self._has_step(form, self.best.bound):
+            return highest - form.step / 2.0
+        return highest - (2.0 * self._error(highest) if form.step else PROVEN * abs(highest))
 
 
 def matches_of(eligibility: Eligibility, placed: Mapping[int, Placement]) -> tuple[Match, ...]:

@@ -5,8 +5,9 @@ Z: a job is matched. X: an instance serves a job.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -27,12 +28,17 @@ _NO_RESOURCE = Resource("", "")
 
 @dataclass(frozen=True)
 class LinearForm:
-    """Coefficients of Z and X: ``z`` (jobs,), ``x`` for each dependency aligned to its candidates (None: all 0)."""
+    """Coefficients of Z and X: ``z`` (jobs,), ``x`` for each dependency aligned to its candidates (None: all 0).
+
+    Those of a scaled form, and its values, are in a ``unit`` in which the largest is at least 1024, since solvers'
+    tolerances are absolute. It is a power of two, so that nothing is rounded.
+    """
 
     name: str
     is_max: bool
     z: Floats
     x: list[Floats] | None = None
+    unit: float = 1.0
 
     @property
     def sign(self) -> float:
@@ -42,14 +48,32 @@ class LinearForm:
     @cached_property
     def step(self) -> float:
         """Return the smallest difference that its values can have, from the coefficients as decimals; 0 if unknown."""
-        coefficients = np.unique(np.abs(np.concatenate([self.z, *(self.x or ())])))
+        coefficients = self._coefficients * self.unit
         largest = float(coefficients.max(initial=0.0))
         for decimals in range(_DECIMALS + 1):
             scale = 10.0**decimals
             whole = np.rint(coefficients * scale)
             if largest * scale < _EXACT and np.array_equal(whole / scale, coefficients):
-                return float(np.gcd.reduce(whole.astype(np.int64), initial=0)) / scale
+                return float(np.gcd.reduce(whole.astype(np.int64), initial=0) or 1) / scale / self.unit
         return 0.0
+
+    @property
+    def _coefficients(self) -> Floats:
+        return np.unique(np.abs(np.concatenate([self.z, *(self.x or ())])))
+
+    def scaled(self, eligibility: Eligibility, candidates: list[Integers]) -> LinearForm:
+        """Return the form in the ``unit`` of its largest coefficient, of jobs that have enough candidates."""
+        possible = eligibility.possible(candidates)
+        form = replace(
+            self,
+            z=np.where(possible, self.z, 0.0),
+            x=None
+            if self.x is None
+            else [of * possible[at.job] for at, of in zip(eligibility.dependencies, self.x, strict=True)],
+        )
+        largest = float(form._coefficients.max(initial=0.0))
+        unit = 2.0 ** (math.floor(math.log2(largest)) - 10) if largest else 1.0
+        return replace(form, z=form.z / unit, x=None if form.x is None else [of / unit for of in form.x], unit=unit)
 
     def is_kept(self, value: float, than: float) -> bool:
         """Whether ``value`` is no worse ``than``."""

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from jobsight_predictor.arrays import Floats, Integers
+from jobsight_scheduler.matching.check import holds
 from jobsight_scheduler.matching.eligibility import Eligibility
 from jobsight_scheduler.matching.highs import Clock, HighsProgram
 from jobsight_scheduler.matching.objectives import LinearForm
 from jobsight_scheduler.matching.packing import Placement
+from jobsight_scheduler.matching.problem import Capacity
 
 
 class Program(HighsProgram):
@@ -87,7 +89,7 @@ class Program(HighsProgram):
         return matched, chosen
 
     def exclude(self, values: Floats) -> bool:
-        """Exclude a solution that exceeds capacities by less than HiGHS's tolerance; whether there is such a capacity.
+        """Exclude a solution that exceeds capacities by less than a tolerance; whether there is such a capacity.
 
         Of the instances on it, all but one may stay; so may those of larger needs in their place. Where the needs of
         identical jobs differ from the others', this holds only while no column counts several jobs.
@@ -97,22 +99,19 @@ class Program(HighsProgram):
             columns, positions, rows = self._of_type[name]
             used = np.rint(values[columns]).astype(np.int64)
             for kind in range(len(of.kinds)):
-                needs, left = of.needs[rows, kind], of.free[:, kind]
-                held = np.zeros(len(left), dtype=np.int64)
-                np.add.at(held, positions, used * needs)
-                for at in np.flatnonzero(held > np.maximum(left, 0)):
-                    here = (positions == at) & (needs > 0)
+                amounts = of.amounts[rows, kind]
+                for at in np.unique(positions[(used > 0) & (amounts > 0.0)]).tolist():
+                    here = (positions == at) & (amounts > 0.0)
                     cover = here & (used > 0)
-                    least, count = needs[cover].min(), int(used[cover].sum())
-                    cut = (
-                        here & (needs >= least)
-                        if count * least > left[at]
-                        else cover | here & (needs >= needs[cover].max())
-                    )
-                    if count * least <= left[at] and (self.upper[columns[cover]] > 1.0).any():
+                    held = np.repeat(amounts[cover], used[cover]).tolist()
+                    capacity = Capacity(of.total[at, kind].item(), of.used[at, kind].item())
+                    if holds(capacity, held):
                         continue
-                    x = columns[cut]
-                    self.at_most(np.zeros_like(x), x, np.ones(len(x)), np.array([count - 1.0]))
+                    same = holds(capacity, [min(held)] * len(held))
+                    if same and (self.upper[columns[cover]] > 1.0).any():
+                        continue
+                    x = columns[cover | here & (amounts >= max(held)) if same else here & (amounts >= min(held))]
+                    self.at_most(np.zeros_like(x), x, np.ones(len(x)), np.array([len(held) - 1.0]))
                     found = True
         return found
 
