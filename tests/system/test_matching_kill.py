@@ -77,7 +77,7 @@ def test_a_killed_server_keeps_every_match_and_every_queued_job(tmp_path: Path) 
 @pytest.mark.slow
 @pytest.mark.exhaustive
 def test_a_killed_server_keeps_the_places_that_it_sold(tmp_path: Path) -> None:
-    site = make.site(tmp_path / "site", "--offers-nodes", "alpha=4", "--offers-strategy", "conservative")
+    site = make.site(tmp_path / "site", "--offers-nodes", "alpha=4", "--offers-strategy", "release")
     deadline = time.time() + 10 * 3600
     wanted = {"cluster": "alpha", "user": "ada", "nodes": 3, "walltime_s": 3600, "deadline": deadline}
 

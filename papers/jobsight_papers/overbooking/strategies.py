@@ -57,10 +57,10 @@ class OverbookingStrategy:
 
 
 STRATEGIES: dict[str, OverbookingStrategy] = {
-    "conservative": OverbookingStrategy(RULES["conservative"]),
-    "release": OverbookingStrategy(RULES["conservative"], resells=True),
-    "filter-only": OverbookingStrategy(RULES["conservative"], filters=True),
-    "release-filter": OverbookingStrategy(RULES["conservative"], filters=True, resells=True),
+    "conservative": OverbookingStrategy(RULES["release"]),
+    "release": OverbookingStrategy(RULES["release"], resells=True),
+    "filter-only": OverbookingStrategy(RULES["release"], filters=True),
+    "release-filter": OverbookingStrategy(RULES["release"], filters=True, resells=True),
     "simple": OverbookingStrategy(history="simple"),
     "time-slice": OverbookingStrategy(),
     "jobsight": OverbookingStrategy(

@@ -183,7 +183,7 @@ class _Search:
 
 
 RULES: dict[str, AcceptanceRule] = {
-    "conservative": AcceptanceRule("conservative"),
+    "release": AcceptanceRule("conservative"),
     "jobsight": AcceptanceRule("highest-pos", choice="full-first", guards=True, expects_run=True, limits_machine=False),
 }
 """The rules that a site can choose."""

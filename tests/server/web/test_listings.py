@@ -61,7 +61,7 @@ def served(served: Served, serve: Any) -> Served:
     """The site of all pages, with nodes to plan with, and some rows in the lists of the placing systems."""
     if not systems():
         return served
-    nodes = {"nodes": ("beta=64",), "strategy": "conservative"}
+    nodes = {"nodes": ("beta=64",), "strategy": "release"}
     served.app = served.app_with(serve(sections={"offers": nodes}))
     for number in range(-3, 0):
         arrive_at_systems(served.client("admin"), number)

@@ -110,7 +110,7 @@ def _row(
     place, success = decision.place, decision.success
     assert place is not None
     assert success is not None
-    predicted = 0.0 if config.strategy == "conservative" else decision.raw_pof
+    predicted = 0.0 if config.strategy == "release" else decision.raw_pof
     return {
         "question": question_text(request.job),
         **{name: getattr(request, name) for name in ("nodes", "requested_s", "release", "deadline", "job_id")},

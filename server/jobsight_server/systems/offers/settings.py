@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from jobsight_server.settings.declared import Section, check_cluster_name, setting
 
 MOST_NODES = 100_000
-PlanStrategy = Literal["jobsight", "conservative"]
+PlanStrategy = Literal["release", "jobsight"]
 
 
 def cluster_and_nodes(value: str) -> tuple[str, int]:
@@ -38,7 +38,7 @@ class OffersSettings(Section, frozen=True, kw_only=True):
     ] = ()
     strategy: Annotated[
         PlanStrategy, setting(f"rule for offers: {', '.join(get_args(PlanStrategy))}", metavar="NAME")
-    ] = "jobsight"
+    ] = "release"
     max_failure: Annotated[
         float,
         setting(

@@ -21,7 +21,7 @@ from jobsight_server.systems.offers.stored import STANDING, expire_all, nodes_of
 NOW, HOUR = 1_700_000_000.0, 3600.0
 OFFERS = "/api/v1/offers"
 JOB = {"cluster": "alpha", "user": "ada", "nodes": 2, "walltime_s": "02:00:00"}
-CONSERVATIVE = {"nodes": ("alpha=4",), "strategy": "conservative"}
+RELEASE = {"nodes": ("alpha=4",), "strategy": "release"}
 
 
 class Scheduler:
@@ -71,7 +71,7 @@ def assert_nothing_is_sold_twice(rows: list[Any]) -> None:
 
 
 def test_an_offer_from_question_to_end(restarted: Any, served: Any) -> None:
-    post = restarted(**CONSERVATIVE)
+    post = restarted(**RELEASE)
     answer = make.answered(post(OFFERS, **place(application="cfd_17", queue="batch")))
     offer = answer["offer"]
     assert (answer["accepted"], answer["reason"]) == (True, None)
@@ -106,7 +106,7 @@ def test_an_offer_from_question_to_end(restarted: Any, served: Any) -> None:
 
 @pytest.mark.storage
 def test_unconfirmed_offers_expire(restarted: Any, served: Any) -> None:
-    post = restarted(hold_s=300.0, **CONSERVATIVE)
+    post = restarted(hold_s=300.0, **RELEASE)
     post(OFFERS, **place(nodes=4))
     post(OFFERS, **place(nodes=4))
     post(f"{OFFERS}/2/confirm")
@@ -130,20 +130,20 @@ def _all(served: Any) -> list[Any]:
 
 
 def test_a_cancelled_place_is_free_and_a_smaller_cluster_sells_what_it_has(restarted: Any) -> None:
-    post = restarted(**CONSERVATIVE)
+    post = restarted(**RELEASE)
     assert post(OFFERS, **place(nodes=4)).json["offer"]["latest_start"] == NOW
     assert post(f"{OFFERS}/1/cancel").json["state"] == "cancelled"
     assert post(f"{OFFERS}/1/cancel").status_code == 200
     assert post(OFFERS, **place(nodes=4)).json["offer"]["latest_start"] == NOW
-    smaller = restarted(**{**CONSERVATIVE, "nodes": ("alpha=3",)})
+    smaller = restarted(**{**RELEASE, "nodes": ("alpha=3",)})
     assert smaller(OFFERS, **place(nodes=4)).json["reason"] == "wider than the machine"
     assert smaller(OFFERS, **place(nodes=3)).json["offer"]["latest_start"] == NOW + 2 * HOUR
     # Without the setting, the nodes are those that agents run on: one here.
-    one = restarted(strategy="conservative")
+    one = restarted(strategy="release")
     assert one(OFFERS, **place(nodes=2)).json["reason"] == "wider than the machine"
 
 
-@pytest.mark.parametrize("strategy", ["conservative", "jobsight"])
+@pytest.mark.parametrize("strategy", ["release", "jobsight"])
 def test_nothing_is_sold_twice_when_many_ask_at_once(restarted: Any, served: Any, strategy: str) -> None:
     add_history(served, "bob", [0.2, 0.3, 0.9] * 20)
     settings = {"nodes": ("alpha=6",), "strategy": strategy, "max_failure": 0.4}
@@ -159,7 +159,7 @@ def test_nothing_is_sold_twice_when_many_ask_at_once(restarted: Any, served: Any
         if not answer["accepted"]:
             return 0
         offer = answer["offer"]
-        if strategy != "conservative":
+        if strategy != "release":
             assert 1 - offer["p_executable"] < 0.4
         if rng.random() < 0.5:
             assert post(f"{OFFERS}/{offer['id']}/confirm").status_code == 200
@@ -180,7 +180,7 @@ def test_nothing_is_sold_twice_when_many_ask_at_once(restarted: Any, served: Any
 
 @pytest.mark.storage
 def test_starts_and_ends_come_from_the_accounting_log(restarted: Any, served: Any) -> None:
-    post = restarted(**CONSERVATIVE)
+    post = restarted(**RELEASE)
     for number in range(1, 7):
         post(OFFERS, **place(nodes=1, job_id=f"{number}.s"))
         post(f"{OFFERS}/{number}/confirm")
@@ -213,7 +213,7 @@ def test_starts_and_ends_come_from_the_accounting_log(restarted: Any, served: An
 
 def test_promises_that_are_broken_more_often_than_said_are_corrected(restarted: Any, served: Any) -> None:
     add_history(served, "bob", [0.2] * 93 + [1.0] * 7)
-    post = restarted(nodes=("alpha=1",), max_failure=0.5)
+    post = restarted(nodes=("alpha=1",), strategy="jobsight", max_failure=0.5)
     gap = {**JOB, "user": "bob", "nodes": 1, "hours": 1}
     before = post("/api/v1/risk", **gap).json
     assert before["p_executable"] == before["p_executable_predicted"] > 0.85
@@ -287,7 +287,7 @@ def test_risk_by_its_three_factors(restarted: Any, served: Any) -> None:
 
 
 def test_what_was_offered_and_rejected_is_counted(restarted: Any, served: Any) -> None:
-    post = restarted(**CONSERVATIVE)
+    post = restarted(**RELEASE)
     post(OFFERS, **place(nodes=4))
     post(OFFERS, **place(nodes=5))
     post(OFFERS, **place(nodes=4, deadline=NOW + 3 * HOUR))
