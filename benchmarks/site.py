@@ -51,7 +51,7 @@ _METRICS = ("memory", "cpu", "runtime", "bandwidth")
 _JOB = (
     'INSERT INTO jobs (id, cluster, job_id, start, "end", state, "user", "group", account, name, application, queue, '
     "queued, processors, exit_status, requested_walltime_s, requested_memory_bytes, recorded_at, profiled, submitted, "
-    f"forecast_seq) VALUES ({', '.join('?' * 21)})"
+    f"forecast_seq, peak_memory_bytes) VALUES ({', '.join('?' * 22)})"
 )
 _PROFILE = (
     "INSERT INTO profiles (run_id, metric, learn_seq, value, source, attribution, forecast, bound, probability) "
@@ -132,6 +132,7 @@ def _write_jobs(
             f"queue{user[i] % 3}", begin - 600, int(processors[i]),
             None if running[i] else int(run % 50 == 0), float(hours[i] * 3600 * 2),
             int(request[i] * processors[i]), ends or begin, not running[i], begin - 600, run,
+            None if running[i] else float(memory[i]),
         ))  # fmt: skip
         nodes.append((run, f"n{node[i]:04}", int(processors[i])))
         if not running[i]:

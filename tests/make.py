@@ -27,6 +27,7 @@ from jobsight_server.auth.sessions import create_login
 from jobsight_server.cli import main
 from jobsight_server.ground.event_counts import read_event_counts
 from jobsight_server.ground.job_names import application
+from jobsight_server.learning.finished import KEEP_PEAKS
 from jobsight_server.storage.readings.sent import BatchInterface, deflate, pack, unpack
 from jobsight_server.storage.schema import boots, job_nodes, jobs, log_reads, nodes, profiles
 from jobsight_server.storage.schema import readings as table
@@ -100,6 +101,7 @@ def job(
         entry = found if isinstance(found, Mapping) else {"value": found}
         key = {"run_id": number, "metric": metric, "learn_seq": number}
         connection.execute(insert(profiles).values({**key, **entry}))
+    connection.execute(KEEP_PEAKS, {"runs": [number]})
     return number
 
 

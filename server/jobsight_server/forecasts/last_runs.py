@@ -9,14 +9,10 @@ from sqlalchemy import Connection, and_, bindparam, false, func, or_, select
 from jobsight_predictor.question import Facts
 from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.decision.evidence import CHECK
-from jobsight_server.forecasts.request import (
-    ASKED_MEMORY,
-    ASKED_PROCESSORS,
-    ASKED_WALLTIME,
-)
 from jobsight_server.ground.facts import facts_of
 from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.schema import jobs, profiles
+from jobsight_server.storage.schema.jobs import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 
 LOOKED_AT = 200
 """Number of a user's last finished runs to read."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import Connection, bindparam, select
 
 from jobsight_predictor.metrics import METRICS, metrics_of
 from jobsight_predictor.profile import Profile
@@ -29,6 +29,7 @@ from jobsight_server.profiler.exactness import UseConfig
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.schema import jobs
+from jobsight_server.storage.schema.jobs import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 
 LEAST: Mapping[Resource, float] = {"memory": 100.0 * MIB, "runtime": 600.0}
 
@@ -147,11 +148,6 @@ def whole_job_request(cluster: str, question: Question, metric: str) -> Forecast
     """Ask for the need of the whole job; unknown processors count as one."""
     return ForecastRequest(cluster, question, metric, "job" if question.processors else "processor")
 
-
-ASKED_PROCESSORS = func.coalesce(func.nullif(jobs.c.asked_processors, 0), jobs.c.processors)
-ASKED_MEMORY = func.coalesce(jobs.c.asked_memory_bytes, jobs.c.requested_memory_bytes)
-ASKED_WALLTIME = func.coalesce(jobs.c.asked_walltime_s, jobs.c.requested_walltime_s)
-"""The user's request, not the allocation, as in questions."""
 
 LONGEST_GROUP = 255  # characters
 

@@ -157,7 +157,7 @@ class Listing:
             sort, descending, *after = msgspec.json.decode(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
         except (ValueError, TypeError, msgspec.MsgspecError) as error:
             raise no_cursor() from error
-        if sort not in self.sorts:
+        if sort not in self.steady:
             raise no_cursor()
         return replace(asked, sort=sort, descending=descending is True, is_steady=sort in self.steady, after=after)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Engine, bindparam, text
+from sqlalchemy import Connection, Engine, bindparam, select, text, update
 
 from jobsight_server.forecasts.events import UNKNOWN, Judged, Observation, Observations
 from jobsight_server.forecasts.learner import learnable, no_collection
@@ -30,11 +30,14 @@ from jobsight_server.profiler.site_monitoring import MeasuredRuns, SiteMonitorin
 from jobsight_server.savings.totals import add_runs, count_marked
 from jobsight_server.storage.engine import of_runs, write_many
 from jobsight_server.storage.job_counts import recounted
+from jobsight_server.storage.schema import jobs, profiles
 
 # Only if not done yet: even if another process changed the run, it is profiled once.
 _DONE = text(
     "UPDATE jobs SET profiled = :yes WHERE id IN :runs AND profiled = :no AND state = 'ended' RETURNING id"
 ).bindparams(bindparam("runs", expanding=True))
+_PEAK = select(profiles.c.value).where(profiles.c.run_id == jobs.c.id, profiles.c.metric == "memory").scalar_subquery()
+KEEP_PEAKS = update(jobs).values(peak_memory_bytes=_PEAK).where(jobs.c.id.in_(bindparam("runs", expanding=True)))
 _INSERT = "INSERT INTO profiles ({columns}) VALUES ({values})"
 
 WRITTEN_AT_ONCE = 30_000
@@ -151,6 +154,7 @@ def _store(
                 _INSERT.format(columns=", ".join(rows[0]), values=", ".join("?" for _ in rows[0])),
                 [tuple(each.values()) for each in rows],
             )
+            of_runs(connection, KEEP_PEAKS, list(stored))
             add_runs(connection, list(stored))
     add_event_counts(connection, counts)
     return len(stored)

@@ -18,11 +18,12 @@ from jobsight_server.forecasts.outcomes import claim
 from jobsight_server.forecasts.request import ForecastConfig, read_jobs
 from jobsight_server.forecasts.rounds import catch_up, lock_learning
 from jobsight_server.ground.event_counts import EventCounts, add_event_counts
-from jobsight_server.learning.finished import AS_USUAL, LearningOptions, accepted, observations, row
+from jobsight_server.learning.finished import AS_USUAL, KEEP_PEAKS, LearningOptions, accepted, observations, row
 from jobsight_server.profiler.exactness import Measurements
 from jobsight_server.profiler.ready import SampledNodes, complete, profiles_of, read_incomplete
 from jobsight_server.profiler.runs import EndedRun
 from jobsight_server.savings.totals import add_runs, take_back_runs
+from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.readings.late_batches import Spans, forget, new_late, see, settled_late
 from jobsight_server.storage.schema import profiles
 
@@ -121,6 +122,7 @@ def _store_late(
         connection, known, {run_id: observed(known[run_id], found, is_late=True) for run_id, found in measured.items()}
     )
     catch_up(connection, config)
+    of_runs(connection, KEEP_PEAKS, list(measured))
     add_runs(connection, counted)
     add_event_counts(connection, counts)
     return sum(len(found) for found in measured.values())

@@ -14,7 +14,6 @@ from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask
 from jobsight_server.decision.evidence import ASKED_FOR
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.last_runs import LastRun
-from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.ground.answers import Record
 from jobsight_server.ground.listing import Asked, Listing, ListPage
@@ -35,6 +34,7 @@ from jobsight_server.savings.savings import (
 from jobsight_server.savings.totals import COLUMNS, METRICS
 from jobsight_server.storage.engine import rows_of
 from jobsight_server.storage.schema import jobs, profiles
+from jobsight_server.storage.schema.jobs import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 
 RANGE = "90d"
 ITS_CLUSTER = Parameter("cluster", "needed if several clusters know the user", NAME)

@@ -22,12 +22,13 @@ from jobsight_server.profiler.exactness import GpuUse, Quantity
 from jobsight_server.profiler.gpus import gpus_busy, gpus_of_text
 from jobsight_server.queries.efficiency import Efficiency, NextRequests
 from jobsight_server.queries.job_named import named, named_or_task
-from jobsight_server.queries.jobs import OUTCOME, Outcome, Run, RunState, run_columns, started
+from jobsight_server.queries.jobs import Outcome, Run, RunState, run_columns, started
 from jobsight_server.queries.running import Forecast, Foreseen, SoFar, forecasts_of, foreseen, over_bound, used_so_far
 from jobsight_server.queries.timeline import POINTS, OwnReadings, Timeline, own_readings, timeline
 from jobsight_server.savings.changes import Moved, changes_of
 from jobsight_server.settings.declared import AccountingSource
 from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
+from jobsight_server.storage.schema.jobs import OUTCOME
 
 NODES_DRAWN = 32
 _NO_AGENTS = "not in the accounting log, and no agent reports from this cluster"
@@ -331,9 +332,8 @@ def run_efficiencies(
 
     Empty without any: jobs that never started are not stored.
     """
-    query = (
-        select(jobs, OUTCOME).where(named_or_task(connection, job_id)).order_by(jobs.c.cluster, jobs.c.start, jobs.c.id)
-    )
+    of_id = select(jobs, OUTCOME.label("outcome")).where(named_or_task(connection, job_id))
+    query = of_id.order_by(jobs.c.cluster, jobs.c.start, jobs.c.id)
     if user is not None:
         query = query.where(jobs.c.user == user)
     asking, found = NextRequests(connection, reader), []

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
 from msgspec import Meta
-from sqlalchemy import ColumnElement, Connection, Row, and_, case, distinct, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, and_, case, distinct, func, literal, or_, select, union_all
 
 from jobsight_server.accounting.last_read import is_running
-from jobsight_server.accounting.runs import DELETED, ENDED, QUEUED, REQUEUED, RUNNING, STATES, Failure
+from jobsight_server.accounting.runs import ENDED, QUEUED, RUNNING, STATES, Failure
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.ground.answers import Metric, Record
 from jobsight_server.ground.job_names import application
 from jobsight_server.ground.listing import Asked, Listing, ListPage
@@ -22,44 +21,38 @@ from jobsight_server.queries.running import WATCHED, forecasts_of, over_bound, u
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.listed_rows import page_of_rows
 from jobsight_server.storage.schema import job_counts, job_nodes, jobs, profiles, running_use
-from jobsight_server.storage.schema.jobs import took_s
+from jobsight_server.storage.schema.jobs import (
+    ASKED_MEMORY,
+    ASKED_PROCESSORS,
+    ASKED_WALLTIME,
+    MEMORY_SHARE,
+    OUTCOME,
+    TIME_SHARE,
+    memory_share,
+    took_s,
+)
 
 _INDEXED = ("recorded", "end")
-COMPUTED_FOR = 2_000
-"""Sorts by computed values look at this many runs, the newest of those that match."""
+_FEW = 2_000
+"""As many runs are read before they are put in order."""
 
 RunState = Annotated[str, Meta(extra_json_schema={"enum": [*STATES]})]
 
-_DELETED_STATUS = 271  # 256 + SIGTERM, as PBS and TORQUE write it for a deleted job
 KILLED = "killed"
 OUTCOMES = (
     "waiting", "running", "requeued", "completed", "failed", "cancelled", "killed: memory", "killed: time", "ended",
 )  # fmt: skip
 Outcome = Annotated[str, Meta(extra_json_schema={"enum": [*OUTCOMES]})]
-OUTCOME = case(
-    (jobs.c.failure.is_not(None), "killed: " + jobs.c.failure),
-    (jobs.c.state == QUEUED, "waiting"),
-    (jobs.c.state.in_((RUNNING, REQUEUED)), jobs.c.state),
-    (or_(jobs.c.state == DELETED, jobs.c.exit_status == _DELETED_STATUS), "cancelled"),
-    (and_(jobs.c.ended_abnormally, jobs.c.exit_status.is_(None)), "cancelled"),
-    (or_(jobs.c.exit_status != 0, jobs.c.ended_abnormally), "failed"),
-    (jobs.c.exit_status == 0, "completed"),
-    else_="ended",
-).label("outcome")
-_MEASURED = select(profiles.c.value).where(profiles.c.run_id == jobs.c.id, profiles.c.metric == "memory")
 _SO_FAR = select(running_use.c.memory).where(running_use.c.run_id == jobs.c.id, jobs.c.state == RUNNING)
-_PER_PROCESSOR = func.coalesce(*(each.correlate(jobs).scalar_subquery() for each in (_MEASURED, _SO_FAR)))
-MEMORY_SHARE = (
-    func.coalesce(_PER_PROCESSOR * ASKED_PROCESSORS, jobs.c.used_memory_bytes * 1.0) / func.nullif(ASKED_MEMORY, 0)
-).label("memory_share")
+_OF_MEMORY = memory_share(jobs.c.peak_memory_bytes, _SO_FAR.scalar_subquery())
 
 
 def run_columns(now: float) -> tuple[Any, ...]:
     """Return the columns of ``jobs``, and the outcome and shares of ``Run``."""
-    ended = func.coalesce(jobs.c.end, case((jobs.c.start > now, jobs.c.start), else_=now))  # clocks differ
-    ran_s = ended - jobs.c.start - func.coalesce(jobs.c.suspended_s, 0)
-    time_share = case((jobs.c.state != QUEUED, ran_s / func.nullif(ASKED_WALLTIME, 0))).label("time_share")
-    return jobs, OUTCOME, MEMORY_SHARE, time_share
+    until = case((jobs.c.start > now, jobs.c.start), else_=now)  # clocks differ
+    so_far_s = until - jobs.c.start - func.coalesce(jobs.c.suspended_s, 0)
+    of_time = func.coalesce(TIME_SHARE, case((jobs.c.state != QUEUED, so_far_s / func.nullif(ASKED_WALLTIME, 0))))
+    return jobs, OUTCOME.label("outcome"), _OF_MEMORY.label("memory_share"), of_time.label("time_share")
 
 
 class Run(Record):
@@ -150,7 +143,7 @@ class JobList(ListPage):
     """One page of runs, last recorded first by default; in a search by number, exact ids before tasks of arrays.
 
     ``arrays``: on the first page of a search by number, those of two tasks or more. ``among_last``: where no index
-    finds or sorts the runs, the search covered only that many, the latest; a time range finds older ones.
+    finds the runs, the search covered only that many, the latest; a time range finds older ones.
     """
 
     jobs: list[Run]
@@ -158,11 +151,18 @@ class JobList(ListPage):
     among_last: int | None
 
 
+_STORED: Mapping[str, tuple[ColumnElement[Any], Any]] = {
+    "memory": (MEMORY_SHARE, literal(-1e300)),
+    "time": (TIME_SHARE, literal(-1e300)),
+    "outcome": (OUTCOME, ""),
+}
+"""Sorts by a value that an index has of ended runs, with its least; the shares of running ones grow."""
+
 FOUND_BY = (*OUTCOMES, KILLED)
 _PERCENTAGE = above_zero(100)
 
 JOBS = Listing(
-    (*_INDEXED, "memory", "time", "outcome"),  # the others are computed, for the newest jobs only
+    (*_INDEXED, *_STORED),
     steady=_INDEXED,
     is_searched=False,
     filters=(
@@ -194,9 +194,7 @@ of no duration. ``used_below`` compares the measured peak of memory with the use
 
 def _has_index(of: Mapping[str, Any]) -> bool:
     """Return whether an index finds the runs of these filters, or a superset of them."""
-    named_by = ("user", "job_id", "node", "application", "longer_than_s", "since", "until")
-    if (of["outcome"] or "").startswith(KILLED):
-        return True
+    named_by = ("user", "job_id", "node", "application", "longer_than_s", "since", "until", "outcome")
     return of["profiled"] == "no" or of["state"] not in (None, ENDED) or any(of[name] is not None for name in named_by)
 
 
@@ -209,16 +207,14 @@ def _is_application(name: str) -> ColumnElement[bool]:
 
 def _uses_below(percentage: float) -> ColumnElement[bool]:
     # Per run by its key, as the other filters have left few of them.
-    exact = _MEASURED.where(profiles.c.lower_bound.is_(False)).correlate(jobs)  # arrays have their own profiles
+    exact = select(profiles.c.value).where(
+        profiles.c.run_id == jobs.c.id, profiles.c.metric == "memory", profiles.c.lower_bound.is_(False)
+    )
     return exact.scalar_subquery() * ASKED_PROCESSORS < percentage / 100 * ASKED_MEMORY
 
 
 def _has_outcome(outcome: str) -> ColumnElement[bool]:
-    # An index has the runs that ran out.
-    if outcome == KILLED:
-        return jobs.c.failure.is_not(None)
-    kind, _, failure = outcome.partition(": ")
-    return jobs.c.failure == failure if kind == KILLED else OUTCOME.in_([outcome])
+    return OUTCOME.in_([each for each in OUTCOMES if outcome in (each, each.partition(":")[0])])
 
 
 _CONDITIONS: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {
@@ -251,13 +247,12 @@ def job_list(connection: Connection, reader: AnswerReader, now: float, asked: As
     """
     of, cluster = asked.of, asked.cluster
     user, state, job_id, is_span = of["user"], of["state"], of["job_id"], (of["since"], of["until"]) != (None, None)
-    *_, memory_share, time_share = columns = run_columns(now)
+    *_, of_time = columns = run_columns(now)
     narrowed = [_CONDITIONS[name](value) for name, value in of.items() if name in _CONDITIONS and value is not None]
     if of["time_below"] is not None:
-        narrowed.append(time_share < of["time_below"] / 100)
-    is_computed = asked.sort not in _INDEXED
+        narrowed.append(of_time < of["time_below"] / 100)
     among_last = None
-    if (narrowed or is_computed) and not _has_index(of):
+    if narrowed and not _has_index(of):
         among_last = AMONG_LAST
         last = connection.scalar(select(func.max(jobs.c.id))) or 0
         narrowed.append(jobs.c.id > last - AMONG_LAST)
@@ -277,13 +272,8 @@ def job_list(connection: Connection, reader: AnswerReader, now: float, asked: As
     # In a span of ends, the newest recorded need not be in it: an index has those of the span by their end.
     by_end = is_span or asked.sort == "end"
     order: list[Any] = [jobs.c.end, jobs.c.id] if by_end else [jobs.c.id]
-    if is_computed:
-        of_id = [] if job_id is None else [named_or_task(connection, job_id)]
-        newest = select(jobs.c.id).where(*wanted, *of_id).order_by(*(column.desc() for column in order))
-        among_last = COMPUTED_FOR if connection.scalar(newest.limit(1).offset(COMPUTED_FOR - 1)) else among_last
-        narrowed = wanted = [jobs.c.id.in_(newest.limit(COMPUTED_FOR))]
-        value = {"memory": memory_share, "time": time_share, "outcome": OUTCOME}.get(asked.sort)
-        order = order if value is None else [value, *order]
+    if asked.sort in _STORED:
+        order = [{"memory": _OF_MEMORY, "time": of_time.element, "outcome": OUTCOME}[asked.sort], *order]
     directed = [(column, asked.descending) for column in order]
     arrays: list[JobArray] = []
     if job_id is not None:
@@ -299,7 +289,9 @@ def job_list(connection: Connection, reader: AnswerReader, now: float, asked: As
     else:
         counted = [job_counts.c[name] == value for name, value in given.items()]
         total = connection.scalar(select(NUMBER).where(*counted)) or 0
-    if of["longer_than_s"] is not None and total <= COMPUTED_FOR:  # else the newest are soon found in order
+    if asked.sort in _STORED and not narrowed and not _has_index(of):
+        wanted = [_first(*_STORED[asked.sort], wanted, asked)]
+    elif of["longer_than_s"] is not None and total <= _FEW:  # else the newest are soon found in order
         wanted = [jobs.c.id.in_(select(jobs.c.id).where(*wanted))]
     is_steady = asked.is_steady and (not by_end or is_span or state == ENDED)
     query = select(*columns).where(*wanted)
@@ -308,6 +300,19 @@ def job_list(connection: Connection, reader: AnswerReader, now: float, asked: As
     forecasts, used = forecasts_of(connection, reader, running, WATCHED), used_so_far(connection, running, now)
     listed = [Run.of_row(row, start=started(row), over_bound=over_bound(row.id, forecasts, used)) for row in shown]
     return JobList(*position, listed, arrays, among_last)
+
+
+def _first(
+    stored: ColumnElement[Any], least: Any, wanted: Sequence[ColumnElement[bool]], asked: Asked
+) -> ColumnElement[bool]:
+    """Select the runs of the page asked for in the order of a ``stored`` value, those before it, and all open ones."""
+    order = [column.desc() if asked.descending else column.asc() for column in (stored, jobs.c.id)]
+    ids = select(jobs.c.id).where(*wanted)
+    last = asked.page * asked.limit + 1
+    known = ids.where(stored >= least, jobs.c.end.is_not(None)).order_by(*order).limit(last)
+    unknown = ids.where(stored.is_(None)).order_by(order[1]).limit(last)
+    is_open = ids.where(jobs.c.end.is_(None))
+    return jobs.c.id.in_(union_all(*(select(each.subquery()) for each in (known, unknown)), is_open))
 
 
 def started(run: Row[Any]) -> float | None:
@@ -320,10 +325,9 @@ _GIB_HOUR = 2.0**30 * 3600.0
 
 def job_arrays(connection: Connection, job_id: str, wanted: list[ColumnElement[bool]]) -> list[JobArray]:
     """Return the arrays of this id with two tasks or more, by cluster and user, among the ``wanted`` jobs."""
-    measured = and_(profiles.c.run_id == jobs.c.id, profiles.c.metric == "memory")
     in_state = [func.sum(case((jobs.c.state == state, 1), else_=0)).label(f"in_{state}") for state in STATES]
     tasks = func.count(distinct(jobs.c.job_id))
-    memory = func.coalesce(profiles.c.value * ASKED_PROCESSORS, jobs.c.used_memory_bytes)
+    memory = func.coalesce(jobs.c.peak_memory_bytes * ASKED_PROCESSORS, jobs.c.used_memory_bytes)
     ran_s = jobs.c.end - jobs.c.start - func.coalesce(jobs.c.suspended_s, 0)
     query = (
         select(
@@ -342,7 +346,6 @@ def job_arrays(connection: Connection, job_id: str, wanted: list[ColumnElement[b
             func.sum(ran_s).label("total_s"),
             *in_state,
         )
-        .select_from(jobs.outerjoin(profiles, measured))
         .where(task_of(connection, job_id), *wanted)
         .group_by(jobs.c.cluster, jobs.c.user)
         .having(tasks > 1)

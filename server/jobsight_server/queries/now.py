@@ -12,7 +12,6 @@ from sqlalchemy import Connection, func, select, text
 
 from jobsight_server.accounting.last_read import is_running
 from jobsight_server.accounting.runs import RUNNING
-from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.ground.answers import Record
 from jobsight_server.ground.event_counts import read_event_counts
 from jobsight_server.ground.listing import Asked, Listing, ListPage, Position
@@ -23,6 +22,7 @@ from jobsight_server.storage.engine import fetch, whole
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.readings.size_cap import DELETED
 from jobsight_server.storage.schema import accounting_files, job_counts, jobs, running_use
+from jobsight_server.storage.schema.jobs import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.storage.server_states import trend
 
 JOBS = Listing(

@@ -17,10 +17,11 @@ from jobsight_server.advice.recommendation import predictions
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.outlooks import RunOutlook, read_outlooks
 from jobsight_server.forecasts.reader import RunAndMetric, read_pending
-from jobsight_server.forecasts.request import ASKED_PROCESSORS, question_of
+from jobsight_server.forecasts.request import question_of
 from jobsight_server.ground.answers import Record, Share
 from jobsight_server.storage.engine import rows_of
 from jobsight_server.storage.schema import job_nodes, jobs, running_use
+from jobsight_server.storage.schema.jobs import ASKED_PROCESSORS
 
 WATCHED = ("memory", "runtime")
 """Metrics known while a job runs."""

@@ -18,12 +18,12 @@ from jobsight_scheduler.simulator.shared_nodes import UNLIMITED, NodeSizes
 from jobsight_scheduler.workload.canonical import LARGEST_MACHINE, questions_of
 from jobsight_scheduler.workload.swf import Trace
 from jobsight_server.forecasts.reader import recommended_requests
-from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_WALLTIME
 from jobsight_server.ground.amounts import MIB, memory_bytes
 from jobsight_server.ground.errors import UserError
 from jobsight_server.replay.trace import SUBMITTED, AssumedSize, assumed_size, ended
 from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
+from jobsight_server.storage.schema.jobs import ASKED_MEMORY, ASKED_WALLTIME
 
 Place = tuple[str, str]
 """Cluster, and a queue or a node."""

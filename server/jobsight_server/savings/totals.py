@@ -16,7 +16,6 @@ from sqlalchemy import Connection, Engine, and_, bindparam, case, delete, false,
 
 from jobsight_predictor.profile.reserve import held
 from jobsight_server.forecasts.reader import recommended_requests
-from jobsight_server.forecasts.request import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.forecasts.rounds import lock_learning
 from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.savings.kept_sums import (
@@ -35,6 +34,7 @@ from jobsight_server.savings.kept_sums import (
 from jobsight_server.storage.clusters import memory_of_largest_nodes
 from jobsight_server.storage.engine import of_runs, whole
 from jobsight_server.storage.schema import job_nodes, jobs, profiles, savings_to_do
+from jobsight_server.storage.schema.jobs import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 
 METRICS = ("memory", "runtime")
 """Metrics with recommended reservations. Memory counts in byte seconds, run time in processor seconds."""

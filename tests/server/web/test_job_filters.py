@@ -241,7 +241,6 @@ def test_a_filter_without_an_index_looks_at_the_last_runs_and_says_so(
 def test_filters_by_outcome_find_old_runs_behind_any_number_of_newer_ones(
     client: FlaskClient, sqlite_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobsight_server.queries.jobs.COMPUTED_FOR", 2)
     monkeypatch.setattr("jobsight_server.queries.jobs.AMONG_LAST", 3)
     with sqlite_engine.begin() as connection:
         for number in range(6):

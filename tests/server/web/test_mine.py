@@ -11,7 +11,6 @@ from tests.server.web.conftest import NOW
 
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.ground.job_names import application
-from jobsight_server.queries import jobs as queries
 from jobsight_server.queries.my_jobs import WEEK_S
 from jobsight_server.storage.job_counts import count_all
 
@@ -103,7 +102,7 @@ def test_each_state_in_words_is_shown_and_finds_its_jobs(kim: Any, outcome: str)
     assert (page.count("data-row="), page.count(f">{outcome}</span>")) == (len(expected), len(expected))
 
 
-def test_jobs_are_sorted_and_found_by_their_use_of_the_request(kim: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_are_sorted_and_found_by_their_use_of_the_request(kim: Any) -> None:
     client = kim.client("scheduler")
 
     def ids(query: str) -> list[str]:
@@ -116,7 +115,3 @@ def test_jobs_are_sorted_and_found_by_their_use_of_the_request(kim: Any, monkeyp
     assert set(ids("time_below=30")) == {"qdel", "runs"}
     assert set(ids("outcome=killed")) == {"oom1", "oom2", "late", "old"}
     assert ids("sort=outcome&order=asc")[:3] == ["qdel", "scancel", "gone"]
-    monkeypatch.setattr(queries, "COMPUTED_FOR", 5)
-    found = client.get("/api/v1/jobs?user=kim&sort=memory").json
-    assert (found["among_last"], found["total"]) == (5, 5)
-    assert "5 runs of the last 5; choose" in kim.person().get("/mine?user=kim&sort=memory").text

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Double,
     ForeignKey,
     Index,
@@ -13,8 +16,11 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    and_,
+    case,
     func,
     literal_column,
+    or_,
 )
 
 from jobsight_server.storage.schema.metadata import index_where, keys, metadata, optional, required
@@ -71,6 +77,7 @@ jobs = Table(
     Column("forecast_seq", BigInteger),  # the last profiles.learn_seq at its forecast
     Column("start_seq", BigInteger),  # the same at the forecast of the run's start
     Column("application", Text, index=True),  # application by the name (facts.application); NULL for none
+    Column("peak_memory_bytes", Double),  # profiles.value of its memory, with which an index has it; NULL for none
     UniqueConstraint("cluster", "job_id", "start"),
     Index(None, "cluster", "user", "end"),
     index_where(_IS_ENDED, "cluster", "user", "application", "end"),
@@ -85,9 +92,53 @@ jobs = Table(
     index_where("used IS NOT NULL", "cluster", "gpu_model", "used"),
     Index(None, "cluster", "user", "id"),
 )
-took_s = jobs.c.end - jobs.c.start - func.coalesce(jobs.c.suspended_s, literal_column("0"))
-"""Seconds that a run took, without suspensions, as an index has them."""
+
+# An index on an expression is found by the same text: with literals, as parameters have no values when it is planned.
+_ZERO: ColumnElement[Any] = literal_column("0")
+ASKED_PROCESSORS = func.coalesce(func.nullif(jobs.c.asked_processors, _ZERO), jobs.c.processors)
+ASKED_MEMORY = func.coalesce(jobs.c.asked_memory_bytes, jobs.c.requested_memory_bytes)
+ASKED_WALLTIME = func.coalesce(jobs.c.asked_walltime_s, jobs.c.requested_walltime_s)
+"""The user's request, not the allocation, as in questions."""
+
+took_s = jobs.c.end - jobs.c.start - func.coalesce(jobs.c.suspended_s, _ZERO)
+"""Seconds that a run took, without suspensions."""
 Index("ix_jobs_took_s", took_s)
+
+
+def memory_share(*peaks: ColumnElement[Any]) -> ColumnElement[Any]:
+    """Return a run's use of memory as a share of the user's request, by its known one of ``peaks`` per processor, or
+    else as logged."""
+    known = (peak * ASKED_PROCESSORS for peak in peaks)
+    used = func.coalesce(*known, jobs.c.used_memory_bytes * literal_column("1.0"))
+    return used / func.nullif(ASKED_MEMORY, _ZERO)
+
+
+MEMORY_SHARE = memory_share(jobs.c.peak_memory_bytes)
+TIME_SHARE = took_s / func.nullif(ASKED_WALLTIME, _ZERO)
+"""An ended run's use as a share of the user's request."""
+
+
+def _word(text: str) -> ColumnElement[str]:
+    return literal_column(f"'{text}'", Text)
+
+
+_DELETED_STATUS = literal_column("271", Integer)  # 256 + SIGTERM, as PBS and TORQUE write it for a deleted job
+OUTCOME = func.coalesce(
+    case(
+        (jobs.c.failure.is_not(None), _word("killed: ") + jobs.c.failure),
+        (jobs.c.state == _word("queued"), _word("waiting")),
+        (or_(jobs.c.state == _word("running"), jobs.c.state == _word("requeued")), jobs.c.state),
+        (or_(jobs.c.state == _word("deleted"), jobs.c.exit_status == _DELETED_STATUS), _word("cancelled")),
+        (and_(jobs.c.ended_abnormally, jobs.c.exit_status.is_(None)), _word("cancelled")),
+        (or_(jobs.c.exit_status != _ZERO, jobs.c.ended_abnormally), _word("failed")),
+        (jobs.c.exit_status == _ZERO, _word("completed")),
+    ),
+    _word("ended"),
+)
+"""The state in words, ``outcome`` of a run on the pages."""
+
+for _name, _value in (("memory_share", MEMORY_SHARE), ("time_share", TIME_SHARE), ("outcome", OUTCOME)):
+    Index(f"ix_jobs_{_name}", _value, jobs.c.id)
 
 # Numbers of runs by user, application and state, updated with every change of ``jobs`` (storage.event_counts).
 # ``first_start`` and ``last_end`` are the earliest and latest of a user's over all states; ``key`` is a digest of the

@@ -90,6 +90,8 @@ def _fill(connection: sa.Connection) -> None:
     # What a setting of earlier releases learned of shared nodes is only shown.
     shared = "attribution = 'apportioned' AND value IS NOT NULL AND NOT lower_bound"
     connection.execute(sa.text(f"UPDATE profiles SET shown_only = true WHERE {shared}"))
+    peak = "SELECT value FROM profiles WHERE run_id = jobs.id AND metric = 'memory'"
+    connection.execute(sa.text(f"UPDATE jobs SET peak_memory_bytes = ({peak})"))
     _name_applications(connection)
     _name_users(connection)
     for name in _GONE:
