@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import atexit
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from jobsight_scheduler.workload.swf import Trace, read_swf, write_swf
 from jobsight_server.command_line.trace_argument import name_of, open_trace, part_of
+from jobsight_server.replay.machines import site_machines
 from jobsight_server.replay.trace import site_trace
 
 
@@ -25,7 +27,9 @@ def trace_file(trace: str, args: argparse.Namespace) -> Path:
         directory = TemporaryDirectory(prefix="jobsight-trace-")
         atexit.register(directory.cleanup)
         file = Path(directory.name) / f"{name_of(trace)}.swf"
-        write_swf(site_trace(connection, part), file)
+        found = site_trace(connection, part, site_machines(connection, part))
+        finished = {name: column[found.ended] for name, column in found.columns.items()}
+        write_swf(replace(found, columns=finished), file)
         return file
 
 

@@ -33,17 +33,25 @@ SIZES = (1, 4, 16, 64, 256, 1024)
 def schedule_figures(table: JobTable, capacity: int, counts: NDArray[np.bool_] | None = None) -> dict[str, Any]:
     """Return all figures of one schedule, in the shape that ``--json`` prints; ValueError for a table without jobs.
 
-    Makespan and utilisation are of all jobs, the others of those that count, by default all.
+    Waits are of the jobs that count, by default all; makespan and utilisation of all. If some do not count, which fill
+    the machine, the utilisation is that from the first to the last submission of those that do.
     """
     if not len(table):
         raise ValueError("a schedule without jobs has no figures")
-    span = float(table.end_s.max() - table.submit_s.min())
-    work, held = table.processors @ table.run_s, table.processors @ (table.end_s - table.start_s)
+    counted = table if counts is None else table.only(counts)
+    first, end = float(table.submit_s.min()), float(table.end_s.max())
+    since, until = float(counted.submit_s.min()), float(counted.submit_s.max())
+    if len(counted) == len(table) or since == until:
+        since, until = first, end
+    held_s = table.end_s - table.start_s
+    within_s = np.maximum(np.minimum(table.end_s, until) - np.maximum(table.start_s, since), 0.0)
+    useful_s = table.run_s * within_s / np.where(held_s > 0.0, held_s, 1.0)
+    capacity_s = capacity * (until - since)
     return {
-        **_of_jobs(table if counts is None else table.only(counts)),
-        "makespan_s": span,
-        "useful_utilisation": float(work) / (capacity * span),
-        "occupied_utilisation": float(held) / (capacity * span),
+        **_of_jobs(counted),
+        "makespan_s": end - first,
+        "useful_utilisation": float(table.processors @ useful_s) / capacity_s,
+        "occupied_utilisation": float(table.processors @ within_s) / capacity_s,
     }
 
 

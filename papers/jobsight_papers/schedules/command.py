@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     policies = {name: _chosen(name, weights) for name in args.policies}
     given = _given(args)
     tables = {name: _simulated(given, policy) for name, policy in policies.items()}
-    counts = given.workload.row >= given.early
+    counts = given.counts
     first = next(iter(tables.values())).only(counts)
     rows = []
     for name, table in tables.items():

@@ -37,6 +37,10 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _COUNT = re.compile(r"([0-9]+)(?=\s|$)", re.ASCII)
 
 
+COUNTED_FROM = "CountedFrom"
+"""Name of the header line of a site's record: with the second from which on submissions count."""
+PARTIAL = 2
+"""Status of a run that did not end within its record: it was requeued, or ran on."""
 _USER = re.compile(r"UserName ([0-9]{1,18}): (\S*)", re.ASCII)
 
 
@@ -79,6 +83,21 @@ class Trace:
     def begin_s(self) -> int:
         """UTC epoch second of time 0, from ``UnixStartTime`` in the header; 0 if it is missing."""
         return self._count("UnixStartTime")
+
+    @property
+    def is_record(self) -> bool:
+        """Return whether it is a site's record: of runs that held processors, not all of which ended."""
+        return any(line.startswith(f"{COUNTED_FROM}:") for line in self.header)
+
+    @property
+    def ended(self) -> NDArray[np.bool_]:
+        """Return which jobs ended, shape (jobs,): all but the partial ones of a record."""
+        return np.ones(len(self), dtype=bool) if not self.is_record else np.not_equal(self["status"], PARTIAL)
+
+    @property
+    def counts(self) -> NDArray[np.bool_]:
+        """Return which jobs count, shape (jobs,); the others only hold their processors."""
+        return self.ended & (self["submit_s"] >= self._count(COUNTED_FROM))
 
     def _count(self, wanted: str) -> int:
         for line in self.header:

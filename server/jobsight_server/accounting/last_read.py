@@ -47,10 +47,15 @@ def is_unread(connection: Connection, sources: Sequence[AccountingSource], inter
 def is_running(now: float) -> ColumnElement[bool]:
     """Select the running runs of ``jobs``: by a log that was read within a day, and not long beyond their limit.
 
-    The end of any other was never logged, as of the last runs of an old import. Long is the limit once more and a day:
-    some schedulers do not enforce it.
+    The end of any other was never logged, as of the last runs of an old import.
     """
     followed = select(log_reads.c.cluster).where(log_reads.c.at >= now - _FOLLOWED_WITHIN_S)
+    return and_(jobs.c.state == RUNNING, jobs.c.cluster.in_(followed), within_limit(now))
+
+
+def within_limit(now: float) -> ColumnElement[bool]:
+    """Select the runs that are not long beyond their limit: by the limit once more and a day, as some schedulers do not
+    enforce it."""
     limit_s = jobs.c.requested_walltime_s
     latest = jobs.c.start + func.coalesce(jobs.c.suspended_s, 0.0) + 2.0 * limit_s + _LONG_S
-    return and_(jobs.c.state == RUNNING, jobs.c.cluster.in_(followed), or_(limit_s.is_(None), latest >= now))
+    return or_(limit_s.is_(None), latest >= now)

@@ -15,6 +15,7 @@ from jobsight_server.command_line.arguments import add_settings
 from jobsight_server.command_line.trace_argument import add_part, part_of
 from jobsight_server.ground.errors import UserError
 from jobsight_server.queries.exported_jobs import JOB_COLUMNS, finished_jobs, write_csv
+from jobsight_server.replay.machines import site_machines
 from jobsight_server.replay.trace import site_trace
 from jobsight_server.storage.clusters import chosen, stored_clusters
 from jobsight_server.storage.named_files import check_output, whole_file
@@ -45,7 +46,8 @@ def run(args: argparse.Namespace) -> int:
         with engine.connect() as connection:
             if args.cluster is not None:
                 chosen(args.cluster, stored_clusters(connection), "known")
-            trace = site_trace(connection, part) if file.suffix == ".swf" else None
+            is_trace = file.suffix == ".swf"
+            trace = site_trace(connection, part, site_machines(connection, part)) if is_trace else None
         rows = finished_jobs(engine, part)
         with whole_file(file) as place, closing(rows):
             if trace is not None:

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, and_, select
+from sqlalchemy import Connection, select
 
 from jobsight_predictor.question import Question
 from jobsight_scheduler.coallocation.clusters import Clusters
 from jobsight_scheduler.coallocation.communication import CommunicatingJobs, SyntheticWorkload
 from jobsight_scheduler.coallocation.compared import PlacementFigures, Variation, compared, variation
 from jobsight_scheduler.workload.canonical import canonical, questions_of, scaled_to
-from jobsight_scheduler.workload.swf import Trace
+from jobsight_scheduler.workload.swf import PARTIAL, Trace
 from jobsight_server.ground.answers import Record
 from jobsight_server.ground.errors import UserError
 from jobsight_server.replay.machines import site_machines
-from jobsight_server.replay.trace import SUBMITTED, ended, site_trace
+from jobsight_server.replay.trace import runs_of_part
 from jobsight_server.storage.clusters import Part
-from jobsight_server.storage.schema import jobs as runs
+from jobsight_server.storage.engine import rows_of
 from jobsight_server.storage.schema import profiles
 
 Floats = NDArray[np.float64]
@@ -130,20 +130,25 @@ def site_jobs(connection: Connection, part: Part) -> SiteJobs:
     Raises:
         UserError: no job has ended, or none has a known bandwidth.
     """
-    trace = site_trace(connection, part)
-    bandwidth, busy = (_measured(connection, part, metric) for metric in ("bandwidth", "cpu"))
+    machines = site_machines(connection, part)
+    found, runs, users = runs_of_part(connection, part)
+    ended = found["status"] != PARTIAL
+    found = {name: column[ended] for name, column in found.items()}
+    found["submit_s"] = found["submit_s"] - found["submit_s"][0]
+    trace, finished = Trace(found, users), np.array(runs)[ended].tolist()
+    bandwidth, busy = (_measured(connection, finished, metric) for metric in ("bandwidth", "cpu"))
     if np.isnan(bandwidth).all():
         raise UserError(f"none of the {len(trace):,} finished jobs has a measured bandwidth: are agents running?")
     # A job that ran longer than it requested was not cut off there.
     trace.columns["requested_s"] = np.maximum(trace["requested_s"], trace["run_s"])
     clusters: Counter[str] = Counter()
-    for machine in site_machines(connection, part):
+    for machine in machines:
         clusters[machine.jobs[0].cluster] += int(machine.nodes.processors.sum())
     return SiteJobs(trace, questions_of(trace, np.arange(len(trace))), bandwidth, busy, dict(sorted(clusters.items())))
 
 
-def _measured(connection: Connection, part: Part, metric: str) -> Floats:
-    """Return a value for each job of the trace, NaN where it was not measured."""
-    known = and_(profiles.c.run_id == runs.c.id, profiles.c.metric == metric)
-    query = select(profiles.c.value).select_from(runs.outerjoin(profiles, known)).where(*ended(part))
-    return np.array(connection.scalars(query.order_by(SUBMITTED, runs.c.id)).all(), dtype=np.float64)  # None is NaN
+def _measured(connection: Connection, ids: list[int], metric: str) -> Floats:
+    """Return a value for each of these runs, NaN where it was not measured."""
+    query = select(profiles.c.run_id, profiles.c.value).where(profiles.c.metric == metric)
+    found = {row.run_id: row.value for row in rows_of(connection, query, profiles.c.run_id, ids)}
+    return np.array([found.get(run) for run in ids], dtype=np.float64)  # None is NaN

@@ -13,10 +13,10 @@ from jobsight_scheduler.figures import resampled
 from jobsight_scheduler.simulator.shared_nodes import UNLIMITED
 from jobsight_server.ground.answers import Record
 from jobsight_server.ground.errors import UserError
-from jobsight_server.replay.counted import BEFORE, DAY_S, NONE_COUNTED, at_beginning, counted_since
+from jobsight_server.replay.counted import BEFORE, DAY_S, HELD, NONE_COUNTED, at_beginning, counted_since
 from jobsight_server.replay.machines import Machine
 from jobsight_server.replay.queue import Floats, Replay, Waits
-from jobsight_server.replay.trace import AssumedSize
+from jobsight_server.replay.record import AssumedSize
 
 WEEK_S = 7 * DAY_S
 LEAST_WEEKS = 4
@@ -97,25 +97,27 @@ def simulated(
 ) -> tuple[Comparison, dict[str, Floats]]:
     """Compare the rules on the jobs submitted from ``since`` on; return also the mean wait in each week by rule.
 
-    Jobs submitted before fill the machines. ``progress`` gets the number of replayed jobs, and of all.
+    Jobs submitted before, and runs that did not end, fill the machines. ``progress`` gets the number of replayed jobs,
+    and of all.
 
     Raises:
         UserError: no job was submitted from then on.
     """
     jobs = [job for machine in machines for job in machine.jobs]
     since = counted_since(jobs, since)
-    assumed = Counter({BEFORE: sum(job.submitted < since for job in jobs)})
+    held = [job for job in jobs if not job.counts]
+    assumed = Counter({HELD: len(held), BEFORE: sum(job.counts and job.submitted < since for job in jobs)})
     base = min(job.submitted for job in jobs)
-    replays = [Replay(replace(machine, jobs=at_beginning(machine.jobs, since)), base, assumed) for machine in machines]
-    submitted = np.concatenate([replay.work.submit_s for replay in replays]) + base
-    ends = np.concatenate([replay.start_s + replay.work.run_s for replay in replays]) + base
-    counted = submitted[submitted >= since]
+    begun = [replace(machine, jobs=at_beginning(machine.jobs, since)) for machine in machines]
+    replays = [Replay(machine, base, since, assumed) for machine in begun]
+    counted = np.concatenate([(replay.work.submit_s + base)[replay.counts] for replay in replays])
+    ends = np.concatenate([(replay.start_s + replay.work.run_s + base)[replay.counts] for replay in replays])
     if not len(counted):
         raise UserError(NONE_COUNTED)
     first, last = float(counted.min()) - base, float(counted.max()) - base
     week = np.unique((counted - since) // WEEK_S, return_inverse=True)[1]
     # A short record has jobs that waited for weeks.
-    weeks = min(int(week.max()) + 1, len(np.unique((ends[submitted >= since] - since) // WEEK_S)))
+    weeks = min(int(week.max()) + 1, len(np.unique((ends - since) // WEEK_S)))
     is_limited = any((machine.nodes.memory_bytes < UNLIMITED).any() for machine in machines)
     rules = {name: sources for name, sources in RULES.items() if is_limited or sources[1] == "request"}
     found: dict[str, list[Waits]] = defaultdict(list)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import Connection, and_, select
 
 from jobsight_predictor.evaluation.jobs import Jobs
 from jobsight_predictor.evaluation.replay import replay_jobsight
@@ -20,8 +20,9 @@ from jobsight_scheduler.workload.swf import Trace
 from jobsight_server.forecasts.reader import recommended_requests
 from jobsight_server.ground.amounts import MIB, memory_bytes
 from jobsight_server.ground.errors import UserError
-from jobsight_server.replay.trace import SUBMITTED, AssumedSize, assumed_size, ended
+from jobsight_server.replay.record import SUBMITTED, AssumedSize, assumed_size, held_runs, record_ends
 from jobsight_server.storage.clusters import Part
+from jobsight_server.storage.engine import rows_of
 from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
 from jobsight_server.storage.schema.jobs import ASKED_MEMORY, ASKED_WALLTIME
 
@@ -32,9 +33,10 @@ Held = tuple[float, float, int]
 
 
 class MachineJob(NamedTuple):
-    """A finished run; memory in bytes per processor. ``limit_s`` and ``requested_bytes`` are the user's request.
+    """A run; memory in bytes per processor. ``limit_s`` and ``requested_bytes`` are the user's request.
 
-    ``forecast_s`` and ``recommended``, an amount for each attempt, are those of its submission.
+    ``forecast_s`` and ``recommended``, an amount for each attempt, are those of its submission. It ``counts`` if it
+    ended in the record, and otherwise only holds its processors.
     """
 
     id: int
@@ -50,6 +52,7 @@ class MachineJob(NamedTuple):
     used_bytes: float | None
     forecast_s: float | None = None
     recommended: Sequence[float] = ()
+    counts: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +76,20 @@ def site_machines(connection: Connection, part: Part) -> list[Machine]:
         UserError: there are no jobs.
     """
     found = _jobs(connection, part)
-    if not found:
+    if not any(job.counts for job in found):
         raise UserError("no finished job with a known number of processors in this time")
-    query = select(job_nodes).join(jobs, jobs.c.id == job_nodes.c.run_id).where(*ended(part))
     of_job: dict[int, list[tuple[str, int]]] = defaultdict(list)
-    for run_id, node, processors in connection.execute(query):
-        of_job[run_id].append((node, processors))
+    for row in rows_of(connection, select(job_nodes), job_nodes.c.run_id, [job.id for job in found]):
+        of_job[row.run_id].append((row.node, row.processors))
     with_nodes = {(job.cluster, job.queue) for job in found if job.id in of_job}
     queue_of = {job.id: (job.cluster, job.queue if (job.cluster, job.queue) in with_nodes else "") for job in found}
     held: dict[Place, dict[Place, list[Held]]] = defaultdict(lambda: defaultdict(list))  # by queue and node
+    until = record_ends(connection, part)
     for job in found:
+        # A requeued run may be on record for longer than it held its processors: only its width is sure.
+        end = job.end if job.counts or job.end == until[job.cluster] else job.start
         for node, processors in of_job.get(job.id, ()) if queue_of[job.id] in with_nodes else [("", job.processors)]:
-            held[queue_of[job.id]][job.cluster, node].append((job.start, job.end, processors))
+            held[queue_of[job.id]][job.cluster, node].append((job.start, end, processors))
     columns = (nodes.c.cluster, nodes.c.name, nodes.c.cpus, nodes.c.memory_total_bytes)
     reported = {(cluster, name): (cpus, memory) for cluster, name, cpus, memory in connection.execute(select(*columns))}
     machines = []
@@ -123,12 +128,13 @@ def trace_machine(trace: Trace, name: str) -> Machine:
     submit = trace["submit_s"] + trace.begin_s
     start = submit + np.maximum(trace["wait_s"], 0.0)
     used = np.maximum(trace["memory_kb"], 0.0) * 1024.0
-    columns = (column[rows].tolist() for column in (submit, start, start + trace["run_s"], used))
+    columns = (column[rows].tolist() for column in (submit, start, start + trace["run_s"], used, trace.ended))
     found = []
-    for row, of, submitted, began, end, bytes_ in zip(rows.tolist(), questions, *columns, strict=True):
+    for row, of, submitted, began, end, bytes_, ended in zip(rows.tolist(), questions, *columns, strict=True):
         same = row, "", "", of.user or "", of.processors or 1, submitted, began, end
-        found.append(MachineJob(*same, of.requested_time_s, of.requested_memory_bytes, bytes_ or None))
-    times = _forecasts("runtime", found, questions, [job.end - job.start for job in found])
+        asked = of.requested_time_s, of.requested_memory_bytes
+        found.append(MachineJob(*same, *asked, bytes_ or None, counts=ended))
+    times = _forecasts("runtime", found, questions, [job.end - job.start if job.counts else None for job in found])
     memory = _forecasts("memory", found, questions, [job.used_bytes for job in found])
     known = [
         job._replace(forecast_s=None if time is None else time[0], recommended=() if bound is None else bound[1:])
@@ -179,31 +185,38 @@ def _forecasts(
     return answers
 
 
-def newest_end(connection: Connection, part: Part) -> float:
-    """Return the end of the last job; 0 without any."""
-    return connection.scalar(select(func.max(jobs.c.end)).where(*part.conditions)) or 0.0
-
-
 def _jobs(connection: Connection, part: Part) -> list[MachineJob]:
     memory, runtime = profiles.alias(), profiles.alias()
     query = (
         select(
-            jobs.c.id, jobs.c.cluster, func.coalesce(jobs.c.queue, ""), jobs.c.user, jobs.c.processors, SUBMITTED,
-            jobs.c.start, jobs.c.end, ASKED_WALLTIME, ASKED_MEMORY, memory.c.value, runtime.c.forecast,
-            memory.c.bound, memory.c.attempts,
+            jobs.c.id, jobs.c.cluster, jobs.c.job_id, jobs.c.state, jobs.c.queue, jobs.c.user, jobs.c.processors,
+            jobs.c.start, jobs.c.end, SUBMITTED.label("submitted"), ASKED_WALLTIME.label("limit_s"),
+            ASKED_MEMORY.label("asked_bytes"), memory.c.value.label("used"), runtime.c.forecast, memory.c.bound,
+            memory.c.attempts,
         )
         .outerjoin(memory, and_(memory.c.run_id == jobs.c.id, memory.c.metric == "memory"))
         .outerjoin(runtime, and_(runtime.c.run_id == jobs.c.id, runtime.c.metric == "runtime"))
-        .where(*ended(part))
-        .order_by(SUBMITTED, jobs.c.id)
     )  # fmt: skip
-    found = []
-    for *same, limit_s, asked_bytes, used, forecast, bound, attempts in map(tuple, connection.execute(query)):
-        each = asked_bytes / same[4] if asked_bytes else None
-        found.append(
-            MachineJob._make((*same, limit_s or None, each, used, forecast, recommended_requests(bound, attempts)))
+    found = [
+        MachineJob(
+            row.id,
+            row.cluster,
+            row.queue or "",
+            row.user,
+            row.processors,
+            held.submitted,
+            row.start,
+            held.end,
+            row.limit_s or None,
+            row.asked_bytes / row.processors if row.asked_bytes else None,
+            row.used,
+            row.forecast,
+            recommended_requests(row.bound, row.attempts),
+            held.counts,
         )
-    return found
+        for row, held in held_runs(connection, query, part)
+    ]
+    return sorted(found, key=lambda job: (job.submitted, job.id))
 
 
 def _sharing(nodes_of: dict[Place, set[Place]]) -> list[set[Place]]:

@@ -35,9 +35,10 @@ class Waits:
 
 
 class Replay:
-    """The jobs of one machine in the form of the simulator, with ``assumed`` values counted by reason."""
+    """The jobs of one machine in the form of the simulator, with ``assumed`` values counted by reason. Those that
+    ended and were submitted from ``since`` on count."""
 
-    def __init__(self, machine: Machine, base: float, assumed: Counter[str]) -> None:
+    def __init__(self, machine: Machine, base: float, since: float, assumed: Counter[str]) -> None:
         self.nodes, self.name = machine.nodes, machine.name
         self.capacity = int(machine.nodes.processors.sum())
         self.jobs = [job for job in machine.jobs if job.processors <= self.capacity]
@@ -48,6 +49,7 @@ class Replay:
         run = np.array([job.end - job.start for job in self.jobs])
         limits = np.array([job.limit_s or longest for job in self.jobs])
         submitted = np.array([job.submitted for job in self.jobs])
+        self.counts = np.array([job.counts for job in self.jobs], dtype=bool) & (submitted >= since)
         self.start_s = np.array([job.start for job in self.jobs]) - base
         self.work = Workload(
             submit_s=submitted - base,
@@ -57,7 +59,8 @@ class Replay:
             row=np.arange(len(self.jobs)),
             counts=Counter(jobs=len(self.jobs)),
         )
-        self.questions = [Question(user=job.user) for job in self.jobs]
+        # A run that did not end is nobody's last one.
+        self.questions = [Question(user=job.user if job.counts else None) for job in self.jobs]
         self._fitting: dict[tuple[int, float], float] = {}
         asked = [np.floor(job.requested_bytes or 0.0) for job in self.jobs]
         self._request = [self._fitted(job, amount) for job, amount in zip(self.jobs, asked, strict=True)]
@@ -94,8 +97,8 @@ class Replay:
         return simulation.start_s, simulation.failures
 
     def waits(self, start_s: Floats, killed: Sequence[int], first: float, last: float) -> Waits:
-        """Return the figures of the jobs submitted from ``first`` on."""
-        table, counted = table_of(self.work, start_s), self.work.submit_s >= first
+        """Return the figures of the jobs that count, submitted from ``first`` to ``last``."""
+        table, counted = table_of(self.work, start_s), self.counts
         within = np.minimum(table.end_s, last) - np.maximum(start_s, first)
         busy = float(table.processors @ np.maximum(within, 0.0))
         return Waits(table.wait_s[counted], table.bounded_slowdown[counted], np.asarray(killed)[counted], busy)

@@ -12,7 +12,8 @@ import pytest
 from sqlalchemy import Engine, insert
 from tests.make import Jobsight
 
-from jobsight_scheduler.workload.swf import FIELDS
+from jobsight_scheduler.workload.swf import FIELDS, PARTIAL
+from jobsight_server.replay.machines import site_machines
 from jobsight_server.replay.trace import site_trace
 from jobsight_server.storage import schema
 from jobsight_server.storage.clusters import Part
@@ -108,13 +109,14 @@ def test_the_finished_jobs_of_a_site(
 ) -> None:
     """Worked out by hand: 1 and 2 ran side by side, so the machine has 6; 3 was submitted first and waited.
 
-    The record begins at 200, before which all were submitted: then they all count.
+    The record begins at 200, before which all were submitted: then they all count, but for 4, which still runs at its
+    end.
     """
     rows = [
         {"job_id": "1", "submitted": 100.0, "start": 100.0, "end": 200.0, "processors": 4, "user": "<b> [red]"},
         {"job_id": "2", "submitted": 110.5, "start": 120.5, "end": 200.0, "processors": 2, "user": "u"},
         {"job_id": "3", "submitted": 90.0, "start": 200.0, "end": 230.0, "processors": 6, "user": "u"},
-        {"job_id": "4", "submitted": 90.0, "start": 200.0, "end": None, "processors": 6, "user": "u"},
+        {"job_id": "4", "submitted": 90.0, "start": 240.0, "end": None, "processors": 6, "user": "u"},
         {"job_id": "5", "submitted": None, "start": 300.0, "end": 310.0, "processors": None, "user": "u"},
     ]
     given = {"cluster": "c", "recorded_at": 0.0, "profiled": False, "name": "cfd_1", "queue": "q"}
@@ -123,23 +125,24 @@ def test_the_finished_jobs_of_a_site(
         for row in rows:
             state = "running" if row["end"] is None else "ended"
             connection.execute(insert(schema.jobs).values(given | row | {"state": state}))
-        found = site_trace(connection, Part("c"))
-    assumed = "MaxProcs: 6", "Note: MaxProcs is assumed; 6 were in use at most"
-    assert found.header == ["UnixStartTime: 90", *assumed, "UserName 1: u", "UserName 2: %3Cb%3E%20%5Bred%5D"]
+        found = site_trace(connection, Part("c"), site_machines(connection, Part("c")))
+    assumed = "MaxProcs: 6", "Note: MaxProcs is assumed; 6 were in use at most", "CountedFrom: 0"
+    assert found.header == ["UnixStartTime: 90", *assumed, "UserName 1: %3Cb%3E%20%5Bred%5D", "UserName 2: u"]
     assert np.stack([found[field] for field in FIELDS], axis=1).tolist() == [
-        [1, 0, 110, 30, 6, -1, -1, 6, 150, 512, 1, 1, -1, 1, 1, 1, -1, -1],
-        [2, 10, 0, 100, 4, -1, -1, 4, 150, 768, 1, 2, -1, 1, 1, 1, -1, -1],
-        [3, 20.5, 10, 79.5, 2, -1, -1, 2, 150, 1536, 1, 1, -1, 1, 1, 1, -1, -1],
+        [1, 0, 110, 30, 6, -1, -1, 6, 150, 512, 1, 2, -1, 1, 1, 1, -1, -1],
+        [2, 0, 150, 70, 6, -1, -1, 6, 150, 512, PARTIAL, 2, -1, 1, 1, 1, -1, -1],
+        [3, 10, 0, 100, 4, -1, -1, 4, 150, 768, 1, 1, -1, 1, 1, 1, -1, -1],
+        [4, 20.5, 10, 79.5, 2, -1, -1, 2, 150, 1536, 1, 2, -1, 1, 1, 1, -1, -1],
     ]
     for cluster in ((), ("--cluster", "c")):
         figures = simulate(database_url, *cluster, "--policy", "easy")
-        # 6 processors: job 1 from 0 to 30, then 2 and 3 side by side.
+        # 6 processors: job 3 from 0 to 30, 4 to 100, then 1 and 2 side by side.
         assert (figures["trace"], figures["processors"]) == ("finished jobs of c", 6)
-        assert figures["mean_wait_s"] == pytest.approx((0 + 20 + 9.5) / 3)
+        assert figures["mean_wait_s"] == pytest.approx((0 + 90 + 79.5) / 3)
         assert {user: of_user["jobs"] for user, of_user in figures["by_user"].items()} == {"u": 2, "<b> [red]": 1}
     jobsight("export", "jobs", str(tmp_path / "c.swf"), "--cluster", "c", on=database_url)
     written = simulate(tmp_path / "c.swf", "--policy", "easy")
-    assert all(written[name] == figures[name] for name in ("by_user", "by_size", "makespan_s"))
+    assert all(written[name] == figures[name] for name in ("by_user", "by_size", "makespan_s", "assumed"))
     late = ("--since", "1970-01-01T00:03:21Z")
     words = jobsight("simulate", database_url, "--policy", "easy", *late, status=1).err
     assert "no finished job was submitted in this time; give an earlier --since" in words

@@ -13,7 +13,7 @@ from tests import make
 from tests.make import Jobsight
 
 from jobsight_server.replay.counted import BEFORE
-from jobsight_server.replay.trace import assumed_size
+from jobsight_server.replay.record import assumed_size
 
 DAY_S = 86_400.0
 GIB = 2.0**30

@@ -16,7 +16,7 @@ from jobsight_server.commands.simulate.report import carry_out, check_outputs, d
 from jobsight_server.commands.simulate.workload import MachineWorkload, counted, read_workload
 from jobsight_server.ground.errors import UserError
 from jobsight_server.replay.compared import summary
-from jobsight_server.replay.counted import BEFORE
+from jobsight_server.replay.counted import BEFORE, HELD
 
 
 def run(args: argparse.Namespace) -> int:
@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"--policy {error}") from error
     given = read_workload(args, args.processors)
     table, spent = _simulated(given, chosen)
-    counts = given.workload.row >= given.early
+    counts = given.counts
     account: dict[str, Any] = {
         "trace": given.name,
         "policy": chosen.name,
@@ -37,9 +37,11 @@ def run(args: argparse.Namespace) -> int:
         **schedule_figures(table, given.capacity, counts),
         **of_groups(table, spent, counts),
     }
+    ended = given.trace.ended[given.workload.row]
+    assumed = {HELD: int((~ended).sum()), BEFORE: int((ended & ~counts).sum())}
+    account["assumed"] = {reason: count for reason, count in assumed.items() if count}
     if given.machines:
         account["machines"] = [summary(machine) for machine in given.machines]
-        account["assumed"] = {BEFORE: given.early} if given.early else {}
     draw_to(args, table, given.capacity, f"{given.name}: {args.policy} on {given.capacity} processors")
     give_out(args, account, table)
     return 0

@@ -10,29 +10,32 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from jobsight_scheduler.workload.canonical import LARGEST_MACHINE, Workload, canonical, scaled_to
 from jobsight_scheduler.workload.swf import Trace, read_swf
 from jobsight_server.command_line.trace_argument import cluster_of, open_trace, part_of
 from jobsight_server.ground.errors import UserError
-from jobsight_server.replay.counted import NONE_COUNTED, recent, trace_of_machines
+from jobsight_server.replay.counted import NONE_COUNTED, recent
 from jobsight_server.replay.machines import Machine, counted_nodes, nodes_of_classes, site_machines
-from jobsight_server.replay.trace import assumed_size, site_trace
+from jobsight_server.replay.record import assumed_size
+from jobsight_server.replay.trace import site_trace
 
 
 @dataclass(frozen=True, slots=True)
 class MachineWorkload:
-    """A trace and its jobs in canonical form, for a machine of ``capacity`` processors; ``machines``: of a database.
-
-    The first ``early`` jobs of the trace only fill the machine.
-    """
+    """A trace and its jobs in canonical form, for a machine of ``capacity`` processors; ``machines``: of a database."""
 
     name: str
     trace: Trace
     workload: Workload
     capacity: int
     machines: Sequence[Machine] = ()
-    early: int = 0
+
+    @property
+    def counts(self) -> NDArray[np.bool_]:
+        """Which jobs count; the others only fill the machine."""
+        return self.trace.counts[self.workload.row]
 
 
 def stated(machines: Sequence[Machine], args: argparse.Namespace) -> Sequence[Machine]:
@@ -74,7 +77,6 @@ def read_workload(args: argparse.Namespace, processors: int | None) -> MachineWo
         UserError: no such trace, none of its jobs can run, or an impossible load.
     """
     machines: Sequence[Machine] = ()
-    early = 0
     part = part_of(args)
     with open_trace(args.trace, part) as connection:
         if connection is None:
@@ -82,8 +84,11 @@ def read_workload(args: argparse.Namespace, processors: int | None) -> MachineWo
         else:
             part = recent(connection, part._replace(cluster=cluster_of(connection, part)))
             machines, name = stated(site_machines(connection, part), args), f"finished jobs of {part.cluster}"
-            trace, early = trace_of_machines(site_trace(connection, part), machines, part.since or 0.0)
-            processors = sum(int(machine.nodes.processors.sum()) for machine in machines)
+            trace, processors = site_trace(connection, part, machines), None
+    if trace.is_record:
+        # As of a machine: a job that ran longer than it requested was not cut off there.
+        asked, ran = trace["requested_s"], trace["run_s"]
+        trace.columns["requested_s"] = np.maximum(np.where(asked > 0.0, asked, np.maximum(asked, ran).max()), ran)
     capacity = trace.max_processors if processors is None else processors
     if capacity is None:
         raise UserError(f"{name} has no MaxProcs in its header: give --processors")
@@ -96,9 +101,10 @@ def read_workload(args: argparse.Namespace, processors: int | None) -> MachineWo
             workload = scaled_to(workload, capacity, args.load)
     except ValueError as error:
         raise UserError(f"{name}: {error}") from error
-    if machines and not (workload.row >= early).any():
+    given = MachineWorkload(name, trace, workload, capacity, machines)
+    if not given.counts.any():
         raise UserError(NONE_COUNTED)
-    return MachineWorkload(name, trace, workload, capacity, machines, early)
+    return given
 
 
 def counted(trace: Trace, workload: Workload) -> dict[str, Any]:
