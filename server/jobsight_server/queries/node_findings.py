@@ -81,7 +81,7 @@ def _missing(site: FindingsSite, without: Collection[NodeName]) -> Found:
         counted = of["jobs"] + of["without_request"] + of["without_bound"] + of["without_use"]
         bare = [FindingEvidence("node", where, name, "no agent") for where, name in sorted(without) if where == cluster]
         text = f"{percent(of['without_use'] / max(counted, 1.0))} of the jobs of {cluster} have no exact memory"
-        text += f"; {many(len(bare), 'node')} with running jobs without an agent."
+        text += f"; {many(len(bare), 'node')} with running jobs without an agent." if bare else "."
         action = "Install the agent on these nodes." if bare else "A job's page says why its memory is unknown."
         if counted and of["without_use"] >= _MISSING_FROM * counted:
             yield ("cluster", cluster, cluster), Finding("missing", text, action, None, evidence=bare[:LISTED])

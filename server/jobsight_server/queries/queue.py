@@ -16,7 +16,8 @@ from jobsight_server.ground.answers import Record
 from jobsight_server.savings.kept_sums import Date, date_text, month_of
 from jobsight_server.savings.savings import Days, sums_by
 from jobsight_server.savings.use import Months, Use, months, uses
-from jobsight_server.storage.schema import jobs
+from jobsight_server.savings.waits import half_waited_s
+from jobsight_server.storage.schema import jobs, nodes, savings_groups, waits
 
 _MONTHS = 12
 _LISTED = 15
@@ -25,12 +26,13 @@ _HOUR_S = 3600.0
 
 
 class PeriodUse(Record):
-    """The day, or the month, from this day on: jobs that ended in it, the processor-hours that they held, and how long
-    they waited on average."""
+    """The day, or the month, from this day on: jobs that ended in it, the processor-hours that they held, how long half
+    of them waited at most, and all on average."""
 
     first_day: Date
     jobs: int
     processor_hours: float
+    half_waited_s: float | None
     waited_s: float | None
 
 
@@ -42,15 +44,16 @@ class WaitedOn(Record):
 
 
 class QueueRow(Record):
-    """A queue of all clusters asked for: jobs that wait now, the processors that they ask for and the longest wait; the
-    average wait of the month and of the one before, and by day."""
+    """A queue of all clusters asked for: jobs that wait now, the processors that they ask for and the longest wait; how
+    long half of the month's jobs waited at most, and of the month before; the average wait, in all and by day."""
 
     queue: str
     waiting: int
     processors: int
     longest_s: float | None
+    half_waited_s: float | None
+    before_half_waited_s: float | None
     waited_s: float | None
-    before_waited_s: float | None
     days: list[WaitedOn]
 
 
@@ -65,12 +68,14 @@ class AccountUse(Record):
 
 class Queue(Record):
     """The month is the newest thirty days with counted jobs: ``first_day`` to ``last_day``, null without one.
+    ``half_waited_s`` is at most a fifth above the median. ``processors``: those of the nodes with agents, null without.
     ``accounts``: those with most processor-hours in it."""
 
     now: float
     cluster: str | None
     first_day: Date | None
     last_day: Date | None
+    processors: int | None
     waiting: int
     queues: list[QueueRow]
     days: list[PeriodUse]
@@ -83,12 +88,14 @@ def queue(connection: Connection, now: float, cluster: str | None = None) -> Que
     spans, waiting = months(connection), _waiting(connection, cluster)
     queues = _queues(connection, now, spans, waiting, cluster)
     first, last = (None, None) if spans is None else map(date_text, spans.now)
+    processors = select(func.sum(nodes.c.cpus))
     year = spans and Days(month_of(spans.now.last - _LONGEST_MONTH * (_MONTHS - 1)), spans.now.last)
     return Queue(
         now=now,
         cluster=cluster,
         first_day=first,
         last_day=last,
+        processors=connection.scalar(processors if cluster is None else processors.where(nodes.c.cluster == cluster)),
         waiting=sum(row.waiting for row in queues),
         queues=queues,
         days=_periods(connection, "day", spans and spans.now, cluster),
@@ -111,30 +118,25 @@ def _queues(
     connection: Connection, now: float, spans: Months | None, waiting: Mapping[str, Any], cluster: str | None
 ) -> list[QueueRow]:
     of_day: dict[str, dict[int, list[float]]] = defaultdict(dict)
+    half: list[dict[str, float]] = [{}, {}]
     if spans is not None:
-        both = Days(spans.before.first, spans.now.last)
-        for name, day, *sums in sums_by(connection, "wait", ("queue", "day"), both, cluster, ("jobs", "used")):
+        half = [half_waited_s(connection, savings_groups.c.queue, "day", span, cluster) for span in spans]
+        for name, day, *sums in sums_by(connection, "wait", ("queue", "day"), spans.now, cluster, ("jobs", "used")):
             of_day[name][day] = sums
-
-    def mean(name: str, first: int, last: int) -> float | None:
-        sums = [of for day, of in of_day[name].items() if first <= day <= last]
-        number = sum(of[0] for of in sums)
-        return sum(of[1] for of in sums) / number if number else None
-
     found = []
-    for name in waiting.keys() | of_day.keys():
+    for name in waiting.keys() | half[0].keys() | half[1].keys():
         number, processors, oldest = waiting.get(name, (0, 0, None))
-        month, before = (None, None) if spans is None else (mean(name, *span) for span in spans)
-        days = [(day, of) for day, of in of_day[name].items() if spans is not None and day >= spans.now.first]
+        started, waited_s = (sum(of[column] for of in of_day[name].values()) for column in (0, 1))
         found.append(
             QueueRow(
                 queue=name,
                 waiting=number,
                 processors=processors,
                 longest_s=None if oldest is None else max(0.0, now - oldest),
-                waited_s=month,
-                before_waited_s=before,
-                days=[WaitedOn(date_text(day), waited_s / number) for day, (number, waited_s) in days if number],
+                half_waited_s=half[0].get(name),
+                before_half_waited_s=half[1].get(name),
+                waited_s=waited_s / started if started else None,
+                days=[WaitedOn(date_text(day), of[1] / of[0]) for day, of in of_day[name].items() if of[0]],
             )
         )
     return sorted(found, key=lambda row: (-row.waiting, -(row.waited_s or 0.0), row.queue))
@@ -151,8 +153,9 @@ def _periods(connection: Connection, period: str, days: Days | None, cluster: st
     for _, day, started, waited_s in sums_by(connection, "wait", by, days, cluster, ("jobs", "used")):
         of[day][2] += started
         of[day][3] += waited_s
+    half = half_waited_s(connection, waits.c.first_day, period, days, cluster)
     return [
-        PeriodUse(date_text(day), int(number), hours, waited_s / started if started else None)
+        PeriodUse(date_text(day), int(number), hours, half.get(day), waited_s / started if started else None)
         for day, (number, hours, started, waited_s) in sorted(of.items())
     ]
 

@@ -134,7 +134,7 @@ class Report(Record):
     unasked_hours: float
     node_bytes: float | None
     node_hour: float | None
-    trust: AccuracyList
+    accuracy: AccuracyList
     excluded: list[Excluded]
 
 
@@ -179,7 +179,7 @@ def report(
         unasked_hours=float(unasked_hours or 0.0),
         node_bytes=node_bytes,
         node_hour=node_hour,
-        trust=accuracy_list(connection, weeks, stored, reader.config.coverage, now),
+        accuracy=accuracy_list(connection, weeks, stored, reader.config.coverage, now),
         excluded=_excluded(connection, counted),
     )
 

@@ -68,7 +68,7 @@ def _killed(site: FindingsSite) -> Found:
         killed = {how: sum(row[2] for row in rows if row[1] == failure) for failure, how in _KILLED_AS.items()}
         how = " and ".join(f"{number:,} {words}" for words, number in killed.items() if number)
         most, (application, _, number, _) = sum(killed.values()), rows[0]
-        text = f"{many(most, 'job')} killed, {how}: {hours:,.0f} processor-hours lost"
+        text = f"{many(most, 'job')} killed in {7.0 * site.weeks:.0f} days, {how}: {hours:,.0f} processor-hours lost"
         of = f" (most of {application}: {number:,})" if application and number < most else ""
         of = f" (all of {application})" if application and len(rows) == 1 else of
         action = f"Ask {user} to request what My jobs recommends, or to write checkpoints."

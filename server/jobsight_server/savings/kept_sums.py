@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from math import isclose
+from math import ceil, isclose, log2
 from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
@@ -253,3 +253,27 @@ def score_of(row: Any, recommended: float | None) -> tuple[int, ...] | None:
     has_bound = recommended is not None and not is_kept
     is_held = has_bound and row.value <= (recommended or 0.0)
     return (1, near, int(within20(row.forecast, row.value)), int(has_bound), int(is_held))
+
+
+_WAITS_PER_DOUBLE = 4
+WAITS = 113
+"""Classes of waits: the first are of a second at most, and each goes a fifth further than the one before, up to nine
+years."""
+
+WAITS_KEPT = KeptSums(
+    "waits", [f"{each}" for each in range(WAITS)], ("jobs",), ("queue",), "month", month_of, ("jobs",)
+)
+
+
+def wait_class(waited_s: float) -> int:
+    """Return the class of a wait.
+
+    >>> [wait_class(seconds) for seconds in (-1.0, 1.0, 2.0, 2.01, 3600.0)]
+    [0, 0, 4, 5, 48]
+    """
+    return 0 if waited_s <= 1.0 else min(ceil(_WAITS_PER_DOUBLE * log2(waited_s)), WAITS - 1)
+
+
+def longest_wait_s(number: int) -> float:
+    """Return the longest wait of a class."""
+    return float(2.0 ** (number / _WAITS_PER_DOUBLE))

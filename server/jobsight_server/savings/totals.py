@@ -21,6 +21,7 @@ from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.savings.kept_sums import (
     LEVELS,
     SCORES_KEPT,
+    WAITS_KEPT,
     GroupName,
     KeptSums,
     Sums,
@@ -30,6 +31,7 @@ from jobsight_server.savings.kept_sums import (
     levels_of,
     month_of,
     score_of,
+    wait_class,
 )
 from jobsight_server.storage.clusters import memory_of_largest_nodes
 from jobsight_server.storage.engine import of_runs, whole
@@ -79,7 +81,7 @@ AMOUNTS_KEPT = KeptSums(
     ("jobs", "without_request", "without_use", "without_bound"),
     ("memory", "user"),
 )
-KEPT = (AMOUNTS_KEPT, SCORES_KEPT)
+KEPT = (AMOUNTS_KEPT, SCORES_KEPT, WAITS_KEPT)
 
 PROVES_IDLE = 0.05
 """A job that never had more than this share of its GPUs busy counts with that, though its mean is unknown."""
@@ -242,6 +244,7 @@ def add_jobs(connection: Connection, rows: Iterable[Any], times: int = 1) -> Non
     """
     amounts: Sums = {}
     scores: Sums = {}
+    waits: Sums = {}
     largest = memory_of_largest_nodes(connection)
     for row in rows:
         name = group_name(row.cluster, row.user, row.application, row.queue, row.account)
@@ -251,11 +254,12 @@ def add_jobs(connection: Connection, rows: Iterable[Any], times: int = 1) -> Non
         if row.metric == "runtime" and row.waited_s is not None:  # once a job
             waited = _only({"jobs": 1, "used": round(max(0.0, row.waited_s))})
             _add_to(amounts, (WAITED, *key[1:]), waited)
+            _add_to(waits, (f"{wait_class(row.waited_s)}", *key[1:]), (1,))
         if (score := score_of(row, next(iter(recommended_requests(row.bound, row.attempts)), None))) is not None:
             _add_to(scores, key, score)
     names = counted_as(connection, list(dict.fromkeys(name for _, _, name in (*amounts, *scores))))
     ids = group_ids(connection, (group for name in names.values() for group in levels_of(name).values()))
-    for kept, sums in ((AMOUNTS_KEPT, amounts), (SCORES_KEPT, scores)):
+    for kept, sums in zip(KEPT, (amounts, scores, waits), strict=True):
         counted: Sums = {}
         for (metric, day, name), total in sums.items():
             _add_to(counted, (metric, day, names[name]), [times * value for value in total])

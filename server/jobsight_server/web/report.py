@@ -94,7 +94,7 @@ def _tomorrow(found: Report) -> DocumentAnswer:
             f"No line changes the memory request of an application with "
             f"{share(LEAST)} of all that jobs of {week} requested.",
         )
-    held = next((one for one in found.trust.metrics if one.metric == "memory" and one.bounds), None)
+    held = next((one for one in found.accuracy.metrics if one.metric == "memory" and one.bounds), None)
     sure = (
         "No job of the log shows how many will stay within their line."
         if held is None
@@ -246,7 +246,7 @@ def _held(found: Report) -> DocumentTable:
 
 
 def _weeks(found: Report) -> Iterator[Block]:
-    rows = found.trust.rows
+    rows = found.accuracy.rows
     if not rows:
         yield "None: no forecast has been compared with use yet."
         return
@@ -256,13 +256,13 @@ def _weeks(found: Report) -> Iterator[Block]:
             for row in rows
             for of in [next((of for of in row.weeks if of.first_day == week), None)]
         ]
-        for week in found.trust.week_starts
+        for week in found.accuracy.week_starts
     ]
-    weeks = [(week, *of) for week, of in zip(found.trust.week_starts, cells, strict=True)]
+    weeks = [(week, *of) for week, of in zip(found.accuracy.week_starts, cells, strict=True)]
     yield DocumentTable(("Week from", *(METRICS[row.metric].title for row in rows)), weeks)
     yield (
         "Accuracy of the forecasts, then the share of jobs that stayed within another request than their own, which "
-        f"should be {percent(found.trust.promised)}; both as of each job's submission."
+        f"should be {percent(found.accuracy.promised)}; both as of each job's submission."
     )
 
 

@@ -81,7 +81,7 @@ def test_its_numbers_are_those_of_pages(log: Path, tmp_path: Path, sqlite_engine
     shown, words = page.read_text(), " ".join(printed.split())
     jobsight("import", str(log), "--cluster", "c", on=sqlite_engine)
     waste = ask(log, tmp_path, sqlite_engine, "waste?sort=memory_freed")
-    trust = ask(log, tmp_path, sqlite_engine, "accuracy?by=cluster")
+    accuracy = ask(log, tmp_path, sqlite_engine, "accuracy?by=cluster")
     for resource, unit in (("memory", "GiB"), ("processors", "processor"), ("runtime", "processor")):
         of = waste[resource]
         figures = (
@@ -121,7 +121,7 @@ def test_its_numbers_are_those_of_pages(log: Path, tmp_path: Path, sqlite_engine
         alone = jobsight("predict", *job, on=sqlite_engine).out
         assert f"Request {advice['recommended'] / 2**20:.0f}M" in alone
     assert f"No advice, because {KEPT['few runs']}." in words
-    weeks = {of["metric"]: of["weeks"][0] for of in trust["rows"]}
+    weeks = {of["metric"]: of["weeks"][0] for of in accuracy["rows"]}
     assert weeks.keys() == {"cpu", "memory", "runtime"}
     assert re.search(r"Week from +Memory +Run time *\n", printed)  # nothing is recommended for CPU
     of_week = [

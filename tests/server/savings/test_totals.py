@@ -29,6 +29,7 @@ from jobsight_server.savings.kept_sums import (
 )
 from jobsight_server.savings.savings import Days, periods_of, sums_of_all, sums_of_user
 from jobsight_server.savings.totals import COLUMNS, count_again, count_marked, days_of, mark_all
+from jobsight_server.savings.waits import half_waited_s
 from jobsight_server.storage.schema import (
     forecast_scores,
     jobs,
@@ -37,6 +38,7 @@ from jobsight_server.storage.schema import (
     savings,
     savings_groups,
     savings_to_do,
+    waits,
 )
 
 NOUNS = ("cluster", "user", "application", "queue", "account")
@@ -135,7 +137,24 @@ def check(engine: Engine) -> int:
     assert kept.keys() == wanted.keys()
     for key, sums in kept.items():
         assert dict(zip(COLUMNS, sums, strict=True)) == wanted[key], key
+    check_waits(engine)
     return int(sum(sums[0] for sums in kept.values()))
+
+
+def check_waits(engine: Engine) -> None:
+    """Hold how long half of the jobs of each queue waited on each day against the jobs."""
+    run = select(jobs.c.queue, jobs.c.end, jobs.c.start - jobs.c.queued).where(jobs.c.queued.is_not(None))
+    run = run.join(profiles, profiles.c.run_id == jobs.c.id).where(profiles.c.metric == "runtime")
+    waited: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for queue, end, wait_s in make.rows(engine, run):
+        waited[queue or "", int(end // 86_400)].append(wait_s)
+    with engine.connect() as connection:
+        for day in {day for _, day in waited}:
+            half = half_waited_s(connection, savings_groups.c.queue, "day", (day, day), None)
+            of_day = {queue: sorted(waits) for (queue, of), waits in waited.items() if of == day}
+            assert half.keys() == of_day.keys()
+            for queue, waits in of_day.items():
+                assert waits[(len(waits) - 1) // 2] <= half[queue] <= max(1.0, 1.19 * waits[(len(waits) - 1) // 2])
 
 
 def check_scores(engine: Engine) -> int:
@@ -254,7 +273,7 @@ def test_runs_that_are_withdrawn_are_taken_back(engine: Engine) -> None:
         connection.execute(delete(jobs).where(jobs.c.id.in_(first)))
         count_again(connection, days)
         forget_empty_groups(connection)
-        for table in (savings, savings_groups, forecast_scores):
+        for table in (savings, savings_groups, forecast_scores, waits):
             assert connection.execute(select(table)).all() == []
 
 

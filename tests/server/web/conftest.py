@@ -20,6 +20,7 @@ from tests.server.web import planted as planted_site
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.ground.event_counts import add_event_counts
+from jobsight_server.learning.finished import KEEP_PEAKS
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings.declared import Settings
 from jobsight_server.settings.load import SETTINGS, load_settings
@@ -169,6 +170,7 @@ def fill(connection: Connection) -> None:
                 else:
                     row |= {"value": value, "source": "samples", "attribution": "exclusive"}
                 connection.execute(insert(schema.profiles).values(row))
+                connection.execute(KEEP_PEAKS, {"runs": [run]})
     add_job(connection, "alpha", "77.server", "ada", NOW - 100, end=None, on={"n1.example.org": 4, "n9": 4})
     add_job(connection, "alpha", "<img src=x>/../1[2]", HOSTILE, NOW - 50)
     refused = {"received_at": NOW, "node": HOSTILE, "reason": "not JSON", "bytes": 3, "body": b"\xff\x00\x01"}

@@ -12,6 +12,7 @@ from sqlalchemy import Engine, insert
 from tests import make
 
 from jobsight_server.ground.event_counts import add_event_counts
+from jobsight_server.learning.finished import KEEP_PEAKS
 from jobsight_server.savings.totals import count_marked, mark_all
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_counts import count_all
@@ -68,6 +69,7 @@ def plant(engine: Engine) -> None:
     with engine.begin() as connection:
         connection.execute(insert(schema.jobs), runs)
         connection.execute(insert(schema.profiles), profiles)
+        connection.execute(KEEP_PEAKS, {"runs": [run["id"] for run in runs]})
         for number in range(5):
             lost = {"state": "requeued", "profiled": False, "user": "fit", "start": NOW - DAY_S * (number + 1)}
             lost["id"] = 20_000 + number

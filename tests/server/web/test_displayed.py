@@ -50,7 +50,7 @@ LATELY = f'AND "end" >= {NOW} - 30 * 86400'
 OF_PERIOD = f"""count(*), sum(j.processors * {HOURS}), avg(j.start - j.queued) FROM jobs j WHERE state = 'ended'"""
 MONTHS = [f'CASE WHEN j."end" BETWEEN {NOW - days * 86400} AND {NOW - (days - 30) * 86400} THEN ' for days in (30, 60)]
 SPANS = ", ".join(f"sum({month} j.processors * {HOURS} END)" for month in MONTHS)
-WAITS = ", ".join(f"avg({month} j.start - j.queued END)" for month in MONTHS)
+WAITS = f"avg({MONTHS[0]} j.start - j.queued END)"
 USERS = f"""SELECT "user", cluster, {SPANS} FROM jobs j WHERE state = 'ended' GROUP BY 1, 2"""
 ACCOUNTS = (
     f"""SELECT coalesce(account, 'no account'), cluster, {SPANS} FROM jobs j WHERE state = 'ended' GROUP BY 1, 2"""
@@ -89,7 +89,7 @@ SHOWN: list[tuple[str, str, str, str]] = [
     ("/users", "users", "text text hours hours", USERS),
     ("/queue", "months", "text count hours seconds", f"SELECT strftime('%Y-%m', {MOMENT}), {OF_PERIOD} GROUP BY 1"),
     ("/queue", "days", "text count hours seconds", f"SELECT date({MOMENT}), {OF_PERIOD} {LATELY} GROUP BY 1"),
-    ("/queue", "queues", "text seconds seconds", f"SELECT queue, {WAITS} FROM jobs j WHERE state = 'ended' GROUP BY 1"),
+    ("/queue", "queues", "text seconds", f"SELECT queue, {WAITS} FROM jobs j WHERE state = 'ended' GROUP BY 1"),
     ("/mine?user=memo", "months", "count hours count percent seconds", f"""SELECT count(*), {BUSY[0]}, 0,
         1 - {MEMORY[1]} / ({MEMORY[0]}), avg(j.start - j.queued) {USED} 30 AND j.user = 'memo'"""),
     ("/queue", "accounts", "text text hours hours", ACCOUNTS),

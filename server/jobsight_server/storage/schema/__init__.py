@@ -11,6 +11,7 @@ from jobsight_server.storage.schema.advice import savings as savings
 from jobsight_server.storage.schema.advice import savings_groups as savings_groups
 from jobsight_server.storage.schema.advice import savings_to_do as savings_to_do
 from jobsight_server.storage.schema.advice import trial_jobs as trial_jobs
+from jobsight_server.storage.schema.advice import waits as waits
 from jobsight_server.storage.schema.jobs import accounting_files as accounting_files
 from jobsight_server.storage.schema.jobs import accounting_rejects as accounting_rejects
 from jobsight_server.storage.schema.jobs import job_counts as job_counts

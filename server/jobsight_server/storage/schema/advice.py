@@ -65,6 +65,19 @@ forecast_scores = Table(
     sqlite_with_rowid=False,
 )
 
+# Jobs by how long they waited from submission to start, by day and month and by queue; metric: the class of the wait
+# (savings.kept_sums), the other columns as in ``savings``.
+waits = Table(
+    "waits",
+    metadata,
+    *keys(Text, "level", "period"),
+    Column("first_day", Integer, primary_key=True),
+    Column("group_id", Integer, primary_key=True),
+    Column("metric", Text, primary_key=True),
+    Column("jobs", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 # Days whose totals must be recomputed, because the use of their jobs now counts differently.
 savings_to_do = Table("savings_to_do", metadata, Column("day", Integer, primary_key=True))
 

@@ -1,0 +1,33 @@
+"""How long half of the jobs waited at most: from stored counts of jobs by how long they waited, by queue and day."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Integer, cast, func, select, true
+
+from jobsight_server.savings.kept_sums import longest_wait_s
+from jobsight_server.storage.schema import savings_groups, waits
+
+
+def half_waited_s(
+    connection: Connection, name: ColumnElement[Any], period: str, days: tuple[int, int], cluster: str | None
+) -> dict[Any, float]:
+    """Return by ``name``, a column of ``waits`` or of their groups, how long half of the jobs waited at most."""
+    number, jobs = cast(waits.c.metric, Integer).label("number"), func.sum(waits.c.jobs)
+    of_class = (
+        select(
+            name.label("name"),
+            number,
+            func.sum(jobs).over(partition_by=name, order_by=number).label("so_far"),
+            func.sum(jobs).over(partition_by=name).label("of_all"),
+        )
+        .join(savings_groups, savings_groups.c.id == waits.c.group_id)
+        .where(waits.c.level == "queue", waits.c.period == period, waits.c.first_day.between(*days))
+        .where(true() if cluster is None else savings_groups.c.cluster == cluster)
+        .group_by(name, number)
+        .subquery()
+    )
+    half = 2 * of_class.c.so_far >= of_class.c.of_all
+    query = select(of_class.c.name, func.min(of_class.c.number).label("number")).where(half).group_by(of_class.c.name)
+    return {row.name: longest_wait_s(row.number) for row in connection.execute(query)}
