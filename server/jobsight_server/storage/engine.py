@@ -6,21 +6,26 @@ import os
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import quote
 
 from sqlalchemy import (
     URL,
+    Column,
     ColumnElement,
     Connection,
+    Delete,
     Engine,
     Executable,
     Select,
     Table,
     and_,
     create_engine,
+    delete,
     event,
+    select,
     text,
 )
 from sqlalchemy.engine import make_url
@@ -28,6 +33,9 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.named_files import other_kind
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects.sqlite import Insert
 
 Part = TypeVar("Part")
 
@@ -170,14 +178,24 @@ def fetch(connection: Connection, query: str | Executable, parameters: Any) -> l
 def fetch_by_keys(connection: Connection, query: str, keys: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
     """Yield the rows of ``query`` for all ``keys``, in few statements.
 
-    ``{asked}`` in it stands for the keys, as in ``WITH asked(a, b) AS (VALUES {asked}) SELECT ... FROM asked CROSS JOIN
-    t WHERE t.a = asked.a AND ...``: the keys come first and are joined in this order, because SQLite would scan the
-    whole table for ``(a, b) IN (VALUES ...)``.
+    ``{asked}`` in it stands for the keys, as in the queries of ``keyed``.
     """
     for some in pieces(keys):
         row = f"({','.join(_parameter(connection, part) for part in some[0])})"
         asked = ",".join([row] * len(some))
         yield from fetch(connection, query.format(asked=asked), tuple(part for key in some for part in key))
+
+
+def keyed(table: Table, key: Sequence[str], *wanted: str) -> str:
+    """Return a query for ``fetch_by_keys``: columns ``key`` and ``wanted`` of the rows with these keys.
+
+    The keys come first and are joined in this order, because SQLite would scan the whole table for ``(a, b) IN (VALUES
+    ...)``.
+    """
+    names, columns = ", ".join(f'"{name}"' for name in key), ", ".join(f'found."{name}"' for name in (*key, *wanted))
+    same = " AND ".join(f'found."{name}" = asked."{name}"' for name in key)
+    asked = f"WITH asked({names}) AS (VALUES {{asked}})"
+    return f"{asked} SELECT {columns} FROM asked CROSS JOIN {table.name} AS found WHERE {same}"
 
 
 def pieces(values: Sequence[Part], at_most: int = _KEYS_AT_ONCE) -> Iterator[Sequence[Part]]:
@@ -210,14 +228,27 @@ def write_many(connection: Connection, statement: str, rows: Sequence[tuple[Any,
     return written
 
 
-def upsert(table: Table, columns: Sequence[str] = (), key: Sequence[str] = ()) -> str:
+def upsert(table: Table, columns: Sequence[str] = (), key: Sequence[str] = (), added: Sequence[str] = ()) -> str:
     """Return a statement for ``write_many`` that writes these columns of a row, by default all; those of a row with the
-    same ``key``, by default the primary key, are replaced."""
+    same ``key``, by default the primary key, are replaced, or ``added`` up."""
     columns, key = columns or table.c.keys(), key or table.primary_key.columns.keys()
     listed, own = (", ".join(f'"{name}"' for name in names) for names in (columns, key))
-    changes = ", ".join(f'"{name}" = excluded."{name}"' for name in columns if name not in key)
+    before = {name: f'{table.name}."{name}" + ' for name in added}
+    changes = ", ".join(f'"{name}" = {before.get(name, "")}excluded."{name}"' for name in columns if name not in key)
     insert = f"INSERT INTO {table.name} ({listed}) VALUES ({', '.join('?' * len(columns))})"
     return f"{insert} ON CONFLICT ({own}) DO UPDATE SET {changes}"
+
+
+def insert_into(connection: Connection, table: Table) -> Insert:
+    """Return an INSERT with the clauses ``on_conflict_...``, which SQLAlchemy has for each database of its own."""
+    insert: Insert = import_module(f"sqlalchemy.dialects.{connection.dialect.name}").insert(table)
+    return insert
+
+
+def delete_beyond(kept: int, number: Column[int], *which: ColumnElement[bool]) -> Delete:
+    """Return a statement that deletes all of these rows but the ``kept`` with the largest ``number``."""
+    numbers = select(number).where(*which).order_by(number.desc()).limit(1).offset(kept).correlate(None)
+    return delete(number.table).where(*which, number <= numbers.scalar_subquery())
 
 
 def begins(connection: Connection, column: ColumnElement[Any], prefix: str) -> ColumnElement[bool]:

@@ -13,13 +13,13 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import Connection
+from sqlalchemy import Connection, bindparam, select
 
 from jobsight_scheduler.matching.policies import PolicyRule
 from jobsight_scheduler.matching.problem import AttributeValue, Capacity, Hold, Resource
 from jobsight_scheduler.matching.records import InvalidProblemError, Name
 from jobsight_server.ground.answers import Record
-from jobsight_server.storage.engine import fetch
+from jobsight_server.systems.matching.tables import holds, matches, matching_state, resource_policies, resources
 
 MOST_POLICIES = 1000
 
@@ -104,16 +104,15 @@ def present(resource: StoredResource, parts: Iterable[HeldPart], policies: Seque
     )
 
 
-_STATE = "SELECT version, removal_version, definition_version, objectives FROM matching_state"
-_RESOURCES = (
-    "SELECT id, name, type, attributes, capacities, cost, is_static, state_at, owner_present, source "
-    "FROM resources WHERE version > ? ORDER BY id"
-)
+_STATE = select(matching_state)
+_RESOURCES = select(resources).where(resources.c.version > bindparam("known")).order_by(resources.c.id)
+_CHANGED = matches.c.version > bindparam("known")
 _HELD = (
-    'SELECT m.id, m.name, m."user", m.matched_at, m.until, h.resource_id, h.amounts '
-    "FROM matches m JOIN holds h ON h.match_id = m.id WHERE m.state = 'held' AND m.version > ?"
+    select(*matches.c["id", "name", "user", "matched_at", "until"], *holds.c["resource_id", "amounts"])
+    .join(holds, holds.c.match_id == matches.c.id)
+    .where(matches.c.state == "held", _CHANGED)
 )
-_ENDED = "SELECT id FROM matches WHERE version > ? AND state NOT IN ('held', 'queued')"
+_ENDED = select(matches.c.id).where(_CHANGED, matches.c.state.not_in(("held", "queued")))
 
 DEFAULT_OBJECTIVES = ("throughput",)
 
@@ -139,17 +138,16 @@ class Catalogue:
 
     def refresh(self, connection: Connection, version: int | None = None) -> None:
         """Read the changes; ``version``: the newest committed one, if the caller holds a change open."""
-        rows = fetch(connection, _STATE, ())
-        if not rows:
+        state = connection.execute(_STATE).one_or_none()
+        if state is None:
             return
-        newest, removal, definition, objectives = rows[0]
-        newest = newest if version is None else version
+        newest = state.version if version is None else version
         if newest == self.version:
             return
-        if removal > self.version > 0 or newest < self.version:
+        if state.removal_version > self.version > 0 or newest < self.version:
             self._forget()
-        if definition > self.version or not self.version:
-            self._read_definitions(connection, objectives)
+        if state.definition_version > self.version or not self.version:
+            self._read_definitions(connection, state.objectives)
         self._read_resources(connection)
         self._read_matches(connection)
         self.version = newest
@@ -191,30 +189,31 @@ class Catalogue:
     def _read_definitions(self, connection: Connection, objectives: str | None) -> None:
         self.definitions += 1
         self.objectives = list(DEFAULT_OBJECTIVES) if objectives is None else msgspec.json.decode(objectives)
-        rules = fetch(connection, "SELECT rule FROM resource_policies ORDER BY id", ())
-        self.policies = [_decode_policy(row[0]) for row in rules]
+        rules = connection.scalars(select(resource_policies.c.rule).order_by(resource_policies.c.id))
+        self.policies = [_decode_policy(rule) for rule in rules]
         self._present.clear()
 
     def _read_resources(self, connection: Connection) -> None:
-        for number, name, kind, attributes, capacities, *rest in fetch(connection, _RESOURCES, (self.version,)):
-            before = self.resources.get(number)
-            if before is not None and before.type != kind:
-                self._by_type[before.type].discard(number)
-            self.resources[number] = StoredResource(
-                number, name, kind, decode_attributes(attributes), decode_capacities(capacities), *rest
-            )
-            self.id_of[name] = number
-            self._by_type.setdefault(kind, set()).add(number)
-            self._present.pop(number, None)
+        for row in connection.execute(_RESOURCES, {"known": self.version}):
+            before = self.resources.get(row.id)
+            if before is not None and before.type != row.type:
+                self._by_type[before.type].discard(row.id)
+            self.resources[row.id] = StoredResource(
+                row.id, row.name, row.type, decode_attributes(row.attributes), decode_capacities(row.capacities),
+                row.cost, row.is_static, row.state_at, row.owner_present, row.source,
+            )  # fmt: skip
+            self.id_of[row.name] = row.id
+            self._by_type.setdefault(row.type, set()).add(row.id)
+            self._present.pop(row.id, None)
 
     def _read_matches(self, connection: Connection) -> None:
         if self.version:
-            for (ended,) in fetch(connection, _ENDED, (self.version,)):
+            for ended in connection.scalars(_ENDED, {"known": self.version}):
                 self._drop(ended)
         found: dict[int, list[tuple[int, HeldPart]]] = {}
-        for number, job, user, since_s, until, resource, amounts in fetch(connection, _HELD, (self.version,)):
-            part = HeldPart(number, job, user, since_s, until, decode_amounts(amounts))
-            found.setdefault(number, []).append((resource, part))
+        for row in connection.execute(_HELD, {"known": self.version}):
+            part = HeldPart(row.id, row.name, row.user, row.matched_at, row.until, decode_amounts(row.amounts))
+            found.setdefault(row.id, []).append((row.resource_id, part))
         for number, parts in found.items():
             self._drop(number)
             self._add(number, parts)

@@ -8,23 +8,21 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, Connection, Engine, delete, select, true, update
+from sqlalchemy import ColumnElement, Connection, Engine, bindparam, delete, insert, select, true, update
 
 from jobsight_scheduler.matching.check import Match, faults
 from jobsight_scheduler.matching.eligibility import Eligibility
 from jobsight_scheduler.matching.problem import MatchJob, Problem
 from jobsight_server.ground.event_counts import add_event_counts
-from jobsight_server.storage.engine import driver_sql, pieces, write_many
+from jobsight_server.storage.engine import insert_into, pieces
 from jobsight_server.systems.matching.catalogue import Catalogue, StoredResource
 from jobsight_server.systems.matching.resource_state import ResourceError
-from jobsight_server.systems.matching.tables import holds, matches
+from jobsight_server.systems.matching.tables import holds, matches, matching_state
 
 MADE = "matches_made"
 CONFLICTS = "match_conflicts"
 LONGEST_HOLD_S = 366 * 86400.0
 NO_MATCH = "no match {}; the oldest that ended are deleted"
-
-_HOLD = "INSERT INTO holds (match_id, dependency, resource_id, resource, amounts) VALUES (?, ?, ?, ?, ?)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +67,15 @@ def add_holds(
 ) -> None:
     """Store the holds of these matches, within the caller's change."""
     jobs = {job.name: job for job in problem.jobs}
-    rows: list[tuple[int, str, int, str, str]] = []
+    rows: list[dict[str, Any]] = []
     for number, match in found:
         for dependency in jobs[match.job].dependencies:
             amounts = msgspec.json.encode(dependency.amounts).decode()
+            part = {"match_id": number, "dependency": dependency.name, "amounts": amounts}
             names = match.resources[dependency.name]
-            rows += [(number, dependency.name, catalogue.id_of[name], name, amounts) for name in names]
-    write_many(connection, _HOLD, rows)
+            rows += [part | {"resource_id": catalogue.id_of[name], "resource": name} for name in names]
+    if rows:
+        connection.execute(insert(holds), rows)
     add_event_counts(connection, {(MADE, ""): len(found)})
 
 
@@ -98,12 +98,14 @@ def match_row(job: MatchJob, document: str, change: StateChange, number: int) ->
     }
 
 
-# The first change creates the row. PostgreSQL keeps it locked until the commit; SQLite has one writer anyway.
-_BEGIN = """
-INSERT INTO matching_state (id, version, removal_version, definition_version, next_match) VALUES (1, 1, 0, 0, 1 + ?)
-ON CONFLICT (id) DO UPDATE SET version = matching_state.version + 1, next_match = matching_state.next_match + ?
-RETURNING version, next_match
-"""
+# PostgreSQL keeps the row locked until the commit; SQLite has one writer anyway.
+_STATE = matching_state.c
+_BEGIN = (
+    update(matching_state)
+    .values(version=_STATE.version + 1, next_match=_STATE.next_match + bindparam("reserved"))
+    .returning(_STATE.version, _STATE.next_match)
+)
+_FIRST = {"id": 1, "version": 0, "removal_version": 0, "definition_version": 0, "next_match": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,18 +118,21 @@ class StateChange:
 
 def begin_change(connection: Connection, matches: int = 0) -> StateChange:
     """Start a change within the caller's transaction, for which all others wait; reserve ``matches`` numbers."""
-    found = connection.exec_driver_sql(driver_sql(connection, _BEGIN), (matches, matches)).one()
-    return StateChange(found[0], found[1] - matches)
+    found = connection.execute(_BEGIN, {"reserved": matches}).one_or_none()
+    if found is None:
+        connection.execute(insert_into(connection, matching_state).on_conflict_do_nothing(), _FIRST)
+        return begin_change(connection, matches)
+    return StateChange(found.version, found.next_match - matches)
 
 
 def mark_removal(connection: Connection) -> None:
     """Make every process read all resources again: a deleted row has no version."""
-    connection.exec_driver_sql("UPDATE matching_state SET removal_version = version")
+    connection.execute(update(matching_state).values(removal_version=_STATE.version))
 
 
 def mark_definitions(connection: Connection) -> None:
     """Make every process read policies and objectives again."""
-    connection.exec_driver_sql("UPDATE matching_state SET definition_version = version")
+    connection.execute(update(matching_state).values(definition_version=_STATE.version))
 
 
 ENDED = "matches_ended"

@@ -7,16 +7,12 @@ from collections.abc import Sequence
 from typing import Self
 
 import msgspec
-from sqlalchemy import Connection, select, text
+from sqlalchemy import Connection, insert, select, update
 
 from jobsight_predictor.runtime.success import Recalibration
 from jobsight_server.ground.answers import Record, Share
 from jobsight_server.systems.offers.tables import plans
 
-_WRITE = text(
-    "INSERT INTO plans (cluster, version, calibration) VALUES (:cluster, 0, :calibration) "
-    "ON CONFLICT (cluster) DO UPDATE SET calibration = excluded.calibration"
-)
 EDGES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """Upper ends of the classes of promised probability of failure; the last class ends at 1."""
 
@@ -89,8 +85,9 @@ def read_calibration(connection: Connection, cluster: str) -> PromiseCalibration
 
 def write_calibration(connection: Connection, cluster: str, calibration: PromiseCalibration) -> None:
     """Store the calibration; the caller has locked the plan."""
-    row = {"cluster": cluster, "calibration": calibration.to_text()}
-    connection.execute(_WRITE, row)
+    text = calibration.to_text()
+    if not connection.execute(update(plans).where(plans.c.cluster == cluster).values(calibration=text)).rowcount:
+        connection.execute(insert(plans).values(cluster=cluster, version=0, calibration=text))
 
 
 def _class(up_to: float, counts: Sequence[float]) -> PromiseClass:

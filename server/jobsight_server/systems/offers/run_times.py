@@ -8,12 +8,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Select, select
 
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import GRID, PRIOR_JOBS, GroupAccuracy, RuntimeAccuracy, TimeSliceAccuracy
-from jobsight_server.forecasts.request import job_question
+from jobsight_server.forecasts.request import ASKED_PROCESSORS, job_question
 from jobsight_server.storage.engine import fetch
+from jobsight_server.storage.schema import jobs
 
 OF_USER = 500
 """Number of a user's jobs to read, the last to end."""
@@ -22,11 +23,11 @@ OF_CLUSTER = 2000
 """Number of a cluster's jobs to read, the last to end."""
 
 # Requested processors, as in questions; granted time, since an ended run is over whatever shortened it.
-_COLUMNS = '"user", name, queue, coalesce(nullif(asked_processors, 0), processors), requested_walltime_s, start, "end"'
-_KNOWN = "state = 'ended' AND requested_walltime_s > 0 AND \"end\" >= start"
-_BY_USER = f'SELECT {_COLUMNS} FROM jobs WHERE cluster = ? AND "user" = ? AND {_KNOWN} ORDER BY "end" DESC LIMIT ?'
-_BY_CLUSTER = f'SELECT {_COLUMNS} FROM jobs WHERE cluster = ? AND {_KNOWN} ORDER BY "end" DESC LIMIT ?'
-
+_LAST = (
+    select(*jobs.c["user", "name", "queue"], ASKED_PROCESSORS, *jobs.c["requested_walltime_s", "start", "end"])
+    .where(jobs.c.state == "ended", jobs.c.requested_walltime_s > 0, jobs.c.end >= jobs.c.start)
+    .order_by(jobs.c.end.desc())
+)
 
 History = TypeVar("History", TimeSliceAccuracy, GroupAccuracy)
 
@@ -49,14 +50,13 @@ class RunTimes:
 
     def of(self, connection: Connection, cluster: str, job: Question) -> RuntimeAccuracy:
         """Return the distribution; in a cluster without data, jobs count as using their whole requested time."""
-        wide = self._get(
-            (cluster, None), lambda: _taught(TimeSliceAccuracy(), connection, _BY_CLUSTER, (cluster, OF_CLUSTER))
-        )
+        last = _LAST.where(jobs.c.cluster == cluster)
+        wide = self._get((cluster, None), lambda: _taught(TimeSliceAccuracy(), connection, last.limit(OF_CLUSTER)))
         user = job.user
         if user is None:
             return _cautious(wide.distribution(job), wide)
-        of_user = (cluster, user, OF_USER)
-        own = self._get((cluster, user), lambda: _taught(GroupAccuracy(wide=wide), connection, _BY_USER, of_user))
+        of_user = last.where(jobs.c.user == user).limit(OF_USER)
+        own = self._get((cluster, user), lambda: _taught(GroupAccuracy(wide=wide), connection, of_user))
         return _cautious(own.distribution(job), wide)
 
     def _get(self, key: tuple[str, str | None], make: Callable[[], History]) -> History:
@@ -82,9 +82,9 @@ def _cautious(found: RuntimeAccuracy, wide: TimeSliceAccuracy) -> RuntimeAccurac
     return RuntimeAccuracy((n * found.cdf + PRIOR_JOBS * _WHOLE) / (n + PRIOR_JOBS), found.jobs, found.source)
 
 
-def _taught(history: History, connection: Connection, query: str, parameters: tuple[Any, ...]) -> History:
+def _taught(history: History, connection: Connection, query: Select[Any]) -> History:
     """Teach it jobs as known at their submission, and their run time / requested time, in order of their end."""
-    for user, name, queue, processors, requested_s, start, end in reversed(fetch(connection, query, parameters)):
+    for user, name, queue, processors, requested_s, start, end in reversed(fetch(connection, query, {})):
         job = job_question(user, name, queue, processors, None, requested_s)
         history.learn(job, (end - start) / requested_s)
     return history

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
-from sqlalchemy import Connection, Engine, Row, bindparam, delete, func, insert, select, text, update
+from sqlalchemy import Connection, Engine, Row, bindparam, delete, func, insert, select, update
 
 from jobsight_server.ground.event_counts import add_event_counts
-from jobsight_server.storage.engine import LARGEST_ID, lock_until_commit, pieces, write_many
+from jobsight_server.storage.engine import LARGEST_ID, lock_until_commit, pieces
 from jobsight_server.storage.schema import nodes
 from jobsight_server.systems.offers.settings import MOST_NODES, OffersSettings
-from jobsight_server.systems.offers.tables import offers
+from jobsight_server.systems.offers.tables import offers, plans
 
 OfferState = Literal[
     "offered", "confirmed", "running", "finished", "killed", "failed", "cancelled", "expired", "unknown"
@@ -32,10 +32,13 @@ _OVERDUE = select(offers.c.id, offers.c.state).where(
     offers.c.state.in_(STANDING), offers.c.expires_at <= bindparam("now"), offers.c.cluster == bindparam("cluster")
 )
 
-_NEXT_VERSION = text(
-    "INSERT INTO plans (cluster, version, calibration) VALUES (:cluster, 1, '') "
-    "ON CONFLICT (cluster) DO UPDATE SET version = plans.version + 1 RETURNING version"
+_NEXT_VERSION = (
+    update(plans)
+    .where(plans.c.cluster == bindparam("of"))
+    .values(version=plans.c.version + 1)
+    .returning(plans.c.version)
 )
+_SET = update(offers).where(offers.c.id == bindparam("number"))
 
 
 NodesFrom = Literal["setting", "agents"]
@@ -56,8 +59,10 @@ def lock_plan(connection: Connection, cluster: str) -> None:
 
 def next_version(connection: Connection, cluster: str) -> int:
     """Return the version of the plan after the change of the caller's transaction."""
-    version: int = connection.execute(_NEXT_VERSION, {"cluster": cluster}).scalar_one()
-    return version
+    version = connection.scalar(_NEXT_VERSION, {"of": cluster})
+    if version is None:
+        connection.execute(insert(plans).values(cluster=cluster, version=1, calibration=""))
+    return version or 1
 
 
 def read_offer(connection: Connection, number: int) -> Row[Any] | None:
@@ -77,8 +82,9 @@ def add_offer(connection: Connection, cluster: str, values: Mapping[str, Any]) -
 
 def note_touched(connection: Connection, predicted: Mapping[int, float]) -> None:
     """Store the raised risks of the jobs behind a new one; the correction learns from them."""
-    change = "UPDATE offers SET predicted = ? WHERE id = ?"
-    write_many(connection, change, [(share, number) for number, share in sorted(predicted.items())])
+    if predicted:
+        rows = [{"number": number, "predicted": share} for number, share in sorted(predicted.items())]
+        connection.execute(_SET, rows)
 
 
 def change_offers(

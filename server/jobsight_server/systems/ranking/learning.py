@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass
 
 import msgspec
 import numpy as np
-from sqlalchemy import Connection, insert, select, text, update
+from sqlalchemy import Connection, bindparam, insert, or_, select, update
 
 from jobsight_predictor.reliability.fading import faded
 from jobsight_predictor.reliability.survival import Survival
 from jobsight_server.ground.amounts import DAY_S
-from jobsight_server.storage.engine import fetch, lock_until_commit
+from jobsight_server.storage.engine import lock_until_commit
 from jobsight_server.systems.ranking.rows import MachineRow
-from jobsight_server.systems.ranking.tables import reliability_state
+from jobsight_server.systems.ranking.tables import machines, reliability_state
 
 
 @dataclass(slots=True)
@@ -51,11 +51,12 @@ def write_reliability(connection: Connection, state: ReliabilityState) -> None:
         connection.execute(insert(reliability_state).values(id=1, **values))
 
 
-_LEARNED = "SELECT id, events, seconds, weighted FROM machines ORDER BY id"
-_FADE = text(
-    "UPDATE machines SET events = events * :factor, seconds = seconds * :factor, weighted = weighted * :factor, "
-    "sound = sound * :factor, failed = failed * :factor "
-    "WHERE seconds > 0 OR events > 0 OR sound > 0 OR failed > 0"
+_LEARNED = select(machines.c.id, machines.c.events, machines.c.seconds, machines.c.weighted).order_by(machines.c.id)
+_FADING = [machines.c[name] for name in ("events", "seconds", "weighted", "sound", "failed")]
+_FADE = (
+    update(machines)
+    .values({column: column * bindparam("factor") for column in _FADING})
+    .where(or_(*(column > 0 for column in _FADING)))
 )
 
 
@@ -71,7 +72,7 @@ def learn(connection: Connection, state: ReliabilityState, rows: Sequence[Machin
     if not any(machine.stretches for machine in rows):
         return
     mine = {machine.id for machine in rows}
-    known = [one for number, *one in fetch(connection, _LEARNED, ()) if number not in mine]
+    known = [one for number, *one in connection.execute(_LEARNED) if number not in mine]
     first = len(known)
     known += [[machine.events, machine.seconds, machine.weighted] for machine in rows]
     survival = survival_of(state.hazard, len(known))

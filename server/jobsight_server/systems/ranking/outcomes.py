@@ -6,15 +6,15 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, insert, select
 
 from jobsight_predictor.reliability.resource_vector import JobEnd, after_job, blamed
 from jobsight_predictor.reliability.success import with_end
-from jobsight_server.storage.engine import fetch, fetch_by_keys, pieces, rows_of
+from jobsight_server.storage.engine import fetch_by_keys, keyed, pieces, rows_of
 from jobsight_server.storage.schema import job_nodes, jobs
 from jobsight_server.systems.ranking.learning import ReliabilityState
-from jobsight_server.systems.ranking.rows import MachineRow, Name, Taken, read_machines
-from jobsight_server.systems.ranking.tables import outcomes_pending
+from jobsight_server.systems.ranking.rows import MachineRow, Name, Taken, last_of_some, read_machines
+from jobsight_server.systems.ranking.tables import machine_outcomes, machine_sessions, outcomes_pending
 
 # As TORQUE writes them: deleted by qdel (256 + SIGTERM), and over the requested time.
 USERS_DOING = frozenset({271, -11})
@@ -23,20 +23,7 @@ USERS_DOING = frozenset({271, -11})
 _BEFORE_S, _AFTER_S = 900.0, 300.0
 _COMPARED = 100
 
-_WENT_AWAY = (
-    "WITH asked(machine_id, at, since, until) AS (VALUES {asked}) SELECT asked.machine_id, asked.at FROM asked "
-    'CROSS JOIN machine_sessions AS s WHERE s.machine_id = asked.machine_id AND s."end" >= asked.since '
-    'AND s."end" <= asked.until'
-)
-_FAILED = "sum(CASE WHEN outcome IN ('failed', 'user-failed') THEN 1 ELSE 0 END), count(*)"
-_ON_MACHINE = (
-    f"SELECT {_FAILED} FROM (SELECT outcome FROM machine_outcomes WHERE machine_id = ? "
-    'AND NOT (cluster = ? AND "user" = ? AND application = ?) ORDER BY "end" DESC LIMIT ?) AS newest'
-)
-_OF_GROUP = (
-    f'SELECT {_FAILED} FROM (SELECT outcome FROM machine_outcomes WHERE cluster = ? AND "user" = ? '
-    'AND application = ? AND machine_id <> ? ORDER BY "end" DESC LIMIT ?) AS newest'
-)
+_ENDS = select(machine_sessions.c.machine_id, machine_sessions.c.end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +56,21 @@ def went_away(
 ) -> set[tuple[int, float]]:
     """Return (machine, end of a run) where the machine's session ended at about that time."""
     keys = {
-        (machine.id, run.end, run.end - _BEFORE_S, run.end + _AFTER_S)
+        (machine.id, run.end)
         for run in runs
         if run.is_bad
         for machine in (found[run.cluster, node] for node in run.nodes)
         if machine.id is not None
     }
-    return {(number, end) for number, end in fetch_by_keys(connection, _WENT_AWAY, sorted(keys))}
+    near = _ENDS.where(machine_sessions.c.end >= min((at for _, at in keys), default=0.0) - _BEFORE_S)
+    ends: dict[int, list[float]] = {}
+    for number, end in rows_of(connection, near, machine_sessions.c.machine_id, sorted({number for number, _ in keys})):
+        ends.setdefault(number, []).append(end)
+    return {
+        (number, at)
+        for number, at in keys
+        if any(at - _BEFORE_S <= end <= at + _AFTER_S for end in ends.get(number, ()))
+    }
 
 
 def ends_of(
@@ -106,11 +101,17 @@ def ends_of(
 
 
 def _follows(connection: Connection, run: JudgedRun, machine: MachineRow) -> JobEnd:
-    group = (run.cluster, run.user, run.application)
-    number = -1 if machine.id is None else machine.id
-    (on_machine,) = fetch(connection, _ON_MACHINE, (number, *group, _COMPARED))
-    (of_group,) = fetch(connection, _OF_GROUP, (*group, number, _COMPARED))
-    return blamed(on_machine[0] or 0, on_machine[1], of_group[0] or 0, of_group[1])
+    of = machine_outcomes.c
+    of_group = and_(of.cluster == run.cluster, of.user == run.user, of.application == run.application)
+    on_machine = of.machine_id == (-1 if machine.id is None else machine.id)
+    return blamed(*_failed(connection, on_machine, ~of_group), *_failed(connection, of_group, ~on_machine))
+
+
+def _failed(connection: Connection, *which: ColumnElement[bool]) -> tuple[int, int]:
+    """Return how many of the newest of these outcomes are failures, and of how many."""
+    newest = select(machine_outcomes.c.outcome).where(*which).order_by(machine_outcomes.c.end.desc()).limit(_COMPARED)
+    found = connection.scalars(newest).all()
+    return sum(one in ("failed", "user-failed") for one in found), len(found)
 
 
 # A run may be committed after one recorded later: rounds look back this long for it.
@@ -119,17 +120,13 @@ _AT_ONCE = 2000
 # Time that a bad end waits for a sign of all of its machines.
 _UNDECIDED_S = 3600.0
 
-_TOP = "SELECT recorded_at FROM jobs WHERE recorded_at > ? AND recorded_at <= ? ORDER BY recorded_at LIMIT 1 OFFSET ?"
 _COPIED = ("cluster", "job_id", "start", "end", "user", "exit_status", "recorded_at", "failure")
 _OF_RUN = [jobs.c[name] for name in ("id", "state", "application", *_COPIED)]
 _ENDED = jobs.c.state.in_(("ended", "requeued")) & jobs.c.end.is_not(None)
 _RECORDED = select(*_OF_RUN).where(
     jobs.c.recorded_at > bindparam("since"), jobs.c.recorded_at <= bindparam("until"), _ENDED
 )
-_COUNTED = (
-    "WITH asked(machine_id, job_id) AS (VALUES {asked}) SELECT o.machine_id, o.job_id, o.start FROM asked "
-    "CROSS JOIN machine_outcomes AS o WHERE o.machine_id = asked.machine_id AND o.job_id = asked.job_id"
-)
+_COUNTED = keyed(machine_outcomes, ("machine_id", "job_id"), "start")
 
 
 def take_runs(connection: Connection, state: ReliabilityState, now: float) -> Taken:
@@ -138,8 +135,8 @@ def take_runs(connection: Connection, state: ReliabilityState, now: float) -> Ta
     It changes no row, and adds machines without an agent.
     """
     since = min(state.jobs_until, now)  # the server's clock may have been set back
-    top = fetch(connection, _TOP, (since, now, _AT_ONCE - 1))
-    until = top[0][0] if top else now
+    top = last_of_some(connection, jobs.c.recorded_at, since, now, _AT_ONCE)
+    until = now if top is None else top
     waiting = set(connection.scalars(select(outcomes_pending.c.run_id)))
     rows = {row.id: row for row in connection.execute(_RECORDED, {"since": since - _OVERLAP_S, "until": until})}
     ended = select(*_OF_RUN).where(_ENDED)
@@ -162,7 +159,7 @@ def take_runs(connection: Connection, state: ReliabilityState, now: float) -> Ta
             if (end := ends.get(node)) is not None:
                 count_end(found[run.cluster, node], run, end, now)
     _keep_waiting(connection, waiting, undecided)
-    return Taken([one for one in found.values() if one.touched], until, bool(top))
+    return Taken([one for one in found.values() if one.touched], until, top is not None)
 
 
 def count_end(machine: MachineRow, run: JudgedRun, end: JobEnd, now: float) -> None:
@@ -186,7 +183,8 @@ def counted_before(
         for node in run.nodes
         if (number := found[run.cluster, node].id) is not None
     }
-    return {(*names[row[0]], row[1], row[2]) for row in fetch_by_keys(connection, _COUNTED, sorted(keys))}
+    rows = fetch_by_keys(connection, _COUNTED, sorted(keys))
+    return {(*names[number], job_id, start) for number, job_id, start in rows}
 
 
 def _runs(connection: Connection, rows: dict[int, Any]) -> dict[int, JudgedRun]:

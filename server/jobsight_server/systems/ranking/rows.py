@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Connection, insert, text
+from sqlalchemy import Column, Connection, RowMapping, bindparam, insert, select, update
 
 from jobsight_predictor.reliability.resource_vector import SuccessRecord
 from jobsight_predictor.reliability.sessions import Presence, Session, Step
-from jobsight_server.storage.engine import fetch, pieces
-from jobsight_server.systems.ranking.tables import machine_sessions, machines
+from jobsight_server.storage.engine import delete_beyond, insert_into, rows_of
+from jobsight_server.systems.ranking.tables import machine_outcomes, machine_sessions, machines
 
 
 class StoredFacts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -50,17 +50,8 @@ _EARLIER_BOOTS = 20
 _COLUMNS = tuple(column.name for column in machines.c if column.name != "id")
 _MADE = {"presence", "facts", "earlier_boots", "since", *(field.name for field in fields(SuccessRecord))}
 _PLAIN = tuple(name for name in _COLUMNS if name not in _MADE)  # stored as they are
-_UPDATE = text(f"UPDATE machines SET {', '.join(f'{name} = :{name}' for name in _COLUMNS)} WHERE id = :id")
-_NAMED = f"SELECT id, {', '.join(_COLUMNS)} FROM machines WHERE cluster = ? AND name IN"
-_FORGET = text(
-    "DELETE FROM machine_sessions WHERE machine_id = :machine_id AND id <= ("
-    "SELECT id FROM machine_sessions WHERE machine_id = :machine_id ORDER BY id DESC LIMIT 1 OFFSET :kept)"
-)
-_KEEP_OUTCOME = text(
-    'INSERT INTO machine_outcomes (machine_id, job_id, start, outcome, "end", cluster, "user", application) '
-    "VALUES (:machine_id, :job_id, :start, :outcome, :end, :cluster, :user, :application) "
-    "ON CONFLICT DO NOTHING"
-)
+_UPDATE = update(machines).where(machines.c.id == bindparam("number"))
+_FORGET = delete_beyond(SESSIONS_KEPT, machine_sessions.c.id, machine_sessions.c.machine_id == bindparam("machine"))
 _UNSEEN = Presence()
 _NO_JOBS = SuccessRecord()
 _read_presence = msgspec.json.Decoder(Presence).decode
@@ -157,6 +148,13 @@ class Taken(NamedTuple):
     more: bool
 
 
+def last_of_some(connection: Connection, time: Column[float], since: float, until: float, at_once: int) -> float | None:
+    """Return the ``time`` of the last of the ``at_once`` rows that follow ``since``; None if no more are left until
+    ``until``."""
+    following = select(time).where(time > since, time <= until).order_by(time).limit(1).offset(at_once - 1)
+    return connection.scalar(following)
+
+
 def read_machines(connection: Connection, names: Collection[Name]) -> dict[Name, MachineRow]:
     """Read the rows of these machines; create missing ones in memory."""
     found = {name: MachineRow(None, *name) for name in names}
@@ -164,15 +162,12 @@ def read_machines(connection: Connection, names: Collection[Name]) -> dict[Name,
     for cluster, name in found:
         by_cluster.setdefault(cluster, []).append(name)
     for cluster, own in by_cluster.items():
-        for some in pieces(own):
-            query = f"{_NAMED} ({', '.join('?' * len(some))})"
-            for row in fetch(connection, query, (cluster, *some)):
-                machine = machine_of_row(dict(zip(("id", *_COLUMNS), row, strict=True)))
-                found[cluster, machine.name] = machine
+        for row in rows_of(connection, select(machines).where(machines.c.cluster == cluster), machines.c.name, own):
+            found[cluster, row.name] = machine_of_row(row._mapping)
     return found
 
 
-def machine_of_row(row: Mapping[str, Any]) -> MachineRow:
+def machine_of_row(row: RowMapping) -> MachineRow:
     """Convert a row of ``machines``."""
     record = SuccessRecord(**{field.name: row[field.name] for field in fields(SuccessRecord)})
     return MachineRow(
@@ -189,7 +184,7 @@ def write_machines(connection: Connection, changed: Iterable[MachineRow]) -> boo
     """Write changed rows, and the sessions that ended; return whether any answer changes."""
     rows = [machine for machine in changed if machine.touched or machine.id is None]
     shown = any(machine.shown or machine.id is None for machine in rows)
-    older = [{"id": machine.id, **_values(machine)} for machine in rows if machine.id is not None]
+    older = [{"number": machine.id, **_values(machine)} for machine in rows if machine.id is not None]
     if older:
         connection.execute(_UPDATE, older)
     # In the order of names: new machines get the same numbers on every database, and numbers break ties.
@@ -209,13 +204,12 @@ def write_machines(connection: Connection, changed: Iterable[MachineRow]) -> boo
             for number, one in ended
         ]
         connection.execute(insert(machine_sessions), values)
-        too_many = [{"machine_id": number, "kept": SESSIONS_KEPT} for number in {number for number, _ in ended}]
-        connection.execute(_FORGET, too_many)
+        connection.execute(_FORGET, [{"machine": number} for number in {number for number, _ in ended}])
     outcomes = [
         one | {"machine_id": machine.id, "cluster": machine.cluster} for machine in rows for one in machine.outcomes
     ]
     if outcomes:
-        connection.execute(_KEEP_OUTCOME, outcomes)
+        connection.execute(insert_into(connection, machine_outcomes).on_conflict_do_nothing(), outcomes)
     for machine in rows:
         machine.touched, machine.shown, machine.ended, machine.outcomes = False, False, [], []
     return shown

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, bindparam, delete, func, select
 
 from jobsight_predictor.reliability.sessions import SessionSettings, Sighting, owner_state, seen, silent
-from jobsight_server.storage.engine import fetch, rows_of
-from jobsight_server.storage.schema import nodes, owner_reports
+from jobsight_server.storage.engine import rows_of
+from jobsight_server.storage.schema import boots, nodes, owner_reports, readings
 from jobsight_server.systems.ranking.learning import ReliabilityState
 from jobsight_server.systems.ranking.rows import (
     MachineRow,
@@ -18,6 +18,7 @@ from jobsight_server.systems.ranking.rows import (
     Taken,
     facts_of_node,
     installation_of,
+    last_of_some,
     machine_of_row,
     read_machines,
 )
@@ -31,16 +32,16 @@ _MISSING_S = 90.0
 _SETTLE_S = 2.0
 _AT_ONCE = 20_000
 
-_TOP = (
-    "SELECT received_at FROM readings WHERE received_at > ? AND received_at <= ? ORDER BY received_at LIMIT 1 OFFSET ?"
-)
 # A batch of many hours has several rows.
+_IN_EACH = ("node_id", "sequence", "last_sequence", "received_at", "uptime_s", "owner_present")
+_OF_BATCH = (boots.c.boot_id, *(readings.c[name] for name in _IN_EACH))
+_TIMES = (func.min(readings.c.first_time).label("first_time"), func.max(readings.c.last_time).label("last_time"))
 _BATCHES = (
-    "SELECT r.node_id, b.boot_id, r.sequence, r.last_sequence, min(r.first_time), max(r.last_time), r.received_at, "
-    "r.uptime_s, r.owner_present FROM readings r JOIN boots b ON b.id = r.boot "
-    "WHERE r.received_at > ? AND r.received_at <= ? "
-    "GROUP BY r.node_id, b.boot_id, r.sequence, r.last_sequence, r.received_at, r.uptime_s, r.owner_present "
-    "ORDER BY r.node_id, r.received_at, r.sequence"
+    select(*_OF_BATCH, *_TIMES)
+    .join(boots, boots.c.id == readings.c.boot)
+    .where(readings.c.received_at > bindparam("since"), readings.c.received_at <= bindparam("until"))
+    .group_by(*_OF_BATCH)
+    .order_by(readings.c.node_id, readings.c.received_at, readings.c.sequence)
 )
 
 
@@ -62,12 +63,11 @@ def take_batches(connection: Connection, settings: SessionSettings, state: Relia
     """Take in batches received since ``state.batches_until``, at most some 20,000 at once. Changes no row."""
     since = min(state.batches_until, now)  # the server's clock may have been set back
     settled = now - _SETTLE_S
-    top = fetch(connection, _TOP, (since, settled, _AT_ONCE - 1))
-    until = top[0][0] if top else max(settled, since)
-    rows = fetch(connection, _BATCHES, (since - _OVERLAP_S, until))
+    top = last_of_some(connection, readings.c.received_at, since, settled, _AT_ONCE)
+    until = max(settled, since) if top is None else top
     by_node: dict[int, list[SeenBatch]] = {}
-    for row in rows:
-        by_node.setdefault(row[0], []).append(SeenBatch(*row))
+    for row in connection.execute(_BATCHES, {"since": since - _OVERLAP_S, "until": until}):
+        by_node.setdefault(row.node_id, []).append(SeenBatch(**row._mapping))
     described = _describe(connection, list(by_node))
     found = read_machines(connection, [name for name, _ in described.values()])
     for node_id, batches in by_node.items():
@@ -86,7 +86,7 @@ def take_batches(connection: Connection, settings: SessionSettings, state: Relia
             facts = facts_of_node(node.cpus, node.memory_total_bytes, node.machine)
             machine.shown |= facts != machine.facts
             machine.facts = facts
-    return Taken([one for one in found.values() if one.touched], until, bool(top))
+    return Taken([one for one in found.values() if one.touched], until, top is not None)
 
 
 def in_order(batches: Iterable[SeenBatch]) -> list[SeenBatch]:
@@ -129,8 +129,7 @@ def _see(machine: MachineRow, batch: SeenBatch, installation: str | None, settin
     machine.take(seen(machine.presence, first, settings))
     # The agent was reading all the time, if seldom; a long batch is not silence.
     machine.presence = replace(machine.presence, seen_s=max(at_first, at_last), uptime_s=batch.uptime_s)
-    owner = None if batch.owner_present is None else bool(batch.owner_present)
-    last = Sighting(max(at_first, at_last), batch.boot_id, batch.uptime_s, owner, installation)
+    last = Sighting(max(at_first, at_last), batch.boot_id, batch.uptime_s, batch.owner_present, installation)
     machine.take(seen(machine.presence, last, settings))
 
 
@@ -164,7 +163,7 @@ def end_silent(connection: Connection, settings: SessionSettings, now: float) ->
     """
     silence_s = settings.silence_s
     query = select(machines).where(machines.c.since.is_not(None), machines.c.received_at < now - silence_s)
-    found = [machine_of_row(dict(row)) for row in connection.execute(query).mappings()]
+    found = [machine_of_row(row) for row in connection.execute(query).mappings()]
     for machine in found:
         last = machine.presence.seen_s or 0.0
         step = silent(machine.presence, max(now, last + silence_s + 1.0), settings)
