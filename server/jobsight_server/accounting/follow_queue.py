@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from threading import Event
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, select
 
 from jobsight_server.accounting.command_output import CommandError, CommandOutput, CommandSource
 from jobsight_server.accounting.load import LoadReport, ParsedChunk, store_chunk
@@ -21,7 +21,7 @@ from jobsight_server.accounting.parsers.slurm import squeue
 from jobsight_server.accounting.runs import NOT_AN_ID, QUEUED, AccountingError, JobEvent, ListedJob
 from jobsight_server.accounting.store import Reject, lock_cluster
 from jobsight_server.ground.event_counts import add_event_counts
-from jobsight_server.storage.engine import write_many
+from jobsight_server.storage.engine import RUNS, of_runs
 from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import jobs
 
@@ -163,7 +163,7 @@ def remove_gone(connection: Connection, cluster: str, known: Collection[str], be
         if job_id not in known and (since or 0.0) < before
     ]
     with recounted(connection, gone):
-        write_many(connection, "DELETE FROM jobs WHERE id = ?", [(run_id,) for run_id in gone])
+        of_runs(connection, delete(jobs).where(jobs.c.id.in_(RUNS)), gone)
     if gone:
         add_event_counts(connection, {("accounting_queued_gone", ""): len(gone)})
     return len(gone)

@@ -9,18 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 
-from sqlalchemy import Connection, bindparam, delete, select, text
+from sqlalchemy import Connection, bindparam, delete, select
 
 from jobsight_server.accounting.runs import JobEvent, JobRuns, ParallelTask, StoredRun
+from jobsight_server.storage.engine import insert_into
 from jobsight_server.storage.schema import jobs, parallel_tasks
 
 # A task may start this long before its job, or end this long after it: the clocks of its nodes differ.
 _SLACK_S = 60.0
 
-_STORE = text(
-    'INSERT INTO parallel_tasks (cluster, job_id, task, start, "end", host, cpu_s, memory_bytes) '
-    "VALUES (:cluster, :job_id, :task, :start, :end, :host, :cpu_s, :memory_bytes) ON CONFLICT DO NOTHING"
-)
 _READ = select(parallel_tasks).where(
     parallel_tasks.c.cluster == bindparam("of_cluster"), parallel_tasks.c.job_id.in_(bindparam("ids", expanding=True))
 )
@@ -31,7 +28,7 @@ def add_up_tasks(connection: Connection, cluster: str, events: Iterable[JobEvent
     new = [{"cluster": cluster, "job_id": event.job_id, **asdict(event.task)} for event in events if event.task]
     if not new:
         return
-    connection.execute(_STORE, new)
+    connection.execute(insert_into(connection, parallel_tasks).on_conflict_do_nothing(), new)
     found: dict[str, list[ParallelTask]] = {}
     for row in connection.execute(_READ, {"of_cluster": cluster, "ids": sorted({str(row["job_id"]) for row in new})}):
         task = ParallelTask(row.task, row.start, row.end, row.host, row.cpu_s, row.memory_bytes)

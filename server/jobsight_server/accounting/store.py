@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, text, update
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
 from jobsight_server.accounting.parallel_tasks import add_up_tasks
@@ -19,7 +19,7 @@ from jobsight_server.accounting.runs import JobEvent, JobRuns, RunRecord, Stored
 from jobsight_server.accounting.text import escaped
 from jobsight_server.ground.job_names import application
 from jobsight_server.ground.outage import outage
-from jobsight_server.storage.engine import lock_until_commit, upsert, write_many
+from jobsight_server.storage.engine import delete_beyond, lock_until_commit, upsert, write_many
 from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import accounting_rejects, job_nodes, jobs
 
@@ -47,9 +47,8 @@ _SHOWN = 500
 
 _OF_REJECT = ("cluster", "path", "line")
 _KEEP = upsert(accounting_rejects, (*_OF_REJECT, "reason", "text"), _OF_REJECT)
-_FORGET_OLDEST = text(
-    "DELETE FROM accounting_rejects WHERE cluster = :cluster AND id <= ("
-    "SELECT id FROM accounting_rejects WHERE cluster = :cluster ORDER BY id DESC LIMIT 1 OFFSET :kept)"
+_FORGET_OLDEST = delete_beyond(
+    KEPT_PER_CLUSTER, accounting_rejects.c.id, accounting_rejects.c.cluster == bindparam("of_cluster")
 )
 
 
@@ -124,9 +123,10 @@ def apply_events(
 def _read(connection: Connection, cluster: str, job_ids: set[str]) -> dict[str, JobRuns]:
     found = {job_id: JobRuns() for job_id in sorted(job_ids)}
     if found:
-        for row in connection.execute(_READ, {"of_cluster": cluster, "ids": list(found)}):
-            record = RunRecord(**dict(zip(_COLUMNS, row[3:], strict=True)))
-            found[row.job_id].runs.append(StoredRun(row.id, row.state, record))
+        rows = connection.execute(_READ, {"of_cluster": cluster, "ids": list(found)})
+        for run_id, job_id, state, *values in rows:
+            record = RunRecord(**dict(zip(_COLUMNS, values, strict=True)))
+            found[job_id].runs.append(StoredRun(run_id, state, record))
     for of_job in found.values():
         of_job.runs.sort(key=lambda run: run.record.start)
     return found
@@ -181,7 +181,7 @@ def keep_rejects(connection: Connection, cluster: str, path: str, rejects: Seque
         return
     newest = rejects[-KEPT_PER_CLUSTER:]
     write_many(connection, _KEEP, [(cluster, path, one.line, one.reason, printable(one.data)) for one in newest])
-    connection.execute(_FORGET_OLDEST, {"cluster": cluster, "kept": KEPT_PER_CLUSTER})
+    connection.execute(_FORGET_OLDEST, {"of_cluster": cluster})
 
 
 def forget_rejects(connection: Connection, cluster: str, path: str) -> None:

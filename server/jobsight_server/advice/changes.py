@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from threading import Event
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Engine, bindparam, func, insert, select
+from sqlalchemy import Connection, Engine, func, insert, select
 
 from jobsight_server.accounting.runs import QUEUED
 from jobsight_server.advice.recommendation import predictions
@@ -15,6 +15,7 @@ from jobsight_server.forecasts.events import LearnedUntil, read_learned_until
 from jobsight_server.forecasts.reader import AnswerReader, RunAndMetric, read_pending
 from jobsight_server.forecasts.request import COLUMNS, ForecastJob, ForecastRequest, job_of
 from jobsight_server.ground.amounts import MIB
+from jobsight_server.storage.engine import RUNS
 from jobsight_server.storage.schema import forecast_changes, jobs
 
 _STEPS = {"memory": float(MIB), "runtime": 60.0}
@@ -25,7 +26,7 @@ MOVED = 1.25
 # Jobs of one user often share one question.
 _AT_ONCE = 5000
 _CHANGE = forecast_changes.c
-_LAST = select(func.max(_CHANGE.id)).where(_CHANGE.run_id.in_(bindparam("runs", expanding=True)))
+_LAST = select(func.max(_CHANGE.id)).where(_CHANGE.run_id.in_(RUNS))
 _NEWEST = select(_CHANGE.run_id, _CHANGE.metric, _CHANGE.new_forecast, _CHANGE.new_bound).where(
     _CHANGE.id.in_(_LAST.group_by(_CHANGE.run_id, _CHANGE.metric))
 )
@@ -89,7 +90,8 @@ class ChangeWatch:
             key: Reserved(forecast.value, forecast.first)
             for key, forecast in read_pending(connection, runs, ASKED_FOR).items()
         }
-        known |= {(row[0], row[1]): Reserved(row[2], row[3]) for row in connection.execute(_NEWEST, {"runs": runs})}
+        for run_id, metric, forecast, bound in connection.execute(_NEWEST, {"runs": runs}):
+            known[run_id, metric] = Reserved(forecast, bound)
         asked = [(job, metric) for job in some for metric in ASKED_FOR if (job.run_id, metric) in known]
         requests = [
             ForecastRequest(job.cluster, job.question, metric, moment="start", gpus=job.gpus or 0)

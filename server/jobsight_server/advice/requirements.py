@@ -27,7 +27,7 @@ from jobsight_server.ground.amounts import MIB
 from jobsight_server.ground.answers import Record, Share
 from jobsight_server.ground.errors import RefusedError
 from jobsight_server.ground.event_counts import add_event_counts
-from jobsight_server.storage.engine import LARGEST_ID, fetch_by_keys, lock_until_commit, upsert, write_many
+from jobsight_server.storage.engine import LARGEST_ID, fetch_by_keys, keyed, lock_until_commit, upsert, write_many
 from jobsight_server.storage.schema import requirement_state, requirements
 
 KEPT = 100_000
@@ -226,10 +226,7 @@ def _short(key: str) -> str:
     return key if len(key) <= _LONGEST else f"{key[:200]}#{hashlib.sha256(key.encode()).hexdigest()}"
 
 
-_READ = (
-    "WITH asked(cluster, key) AS (VALUES {asked}) SELECT s.key, s.state FROM asked CROSS JOIN requirement_state s "
-    "WHERE s.cluster = asked.cluster AND s.key = asked.key"
-)
+_READ = keyed(requirement_state, ("cluster", "key"), "state")
 _WRITE = upsert(requirement_state)
 
 
@@ -243,7 +240,7 @@ def _load(connection: Connection, cluster: str, estimator: Hierarchical, keys: I
     """Load the stored state of these parts into the estimator; return the parts that have one."""
     named = {_short(key): key for key in keys}
     rows = fetch_by_keys(connection, _READ, [(cluster, short) for short in named])
-    parts: Mapping[str, Any] = {named[short]: msgspec.json.decode(state) for short, state in rows}
+    parts: Mapping[str, Any] = {named[short]: msgspec.json.decode(state) for _, short, state in rows}
     estimator.load(parts)
     return set(parts)
 

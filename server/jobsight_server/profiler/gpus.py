@@ -9,7 +9,7 @@ from math import inf
 
 import msgspec
 import numpy as np
-from sqlalchemy import Connection
+from sqlalchemy import Connection, bindparam, select
 
 from jobsight_server.measurements.presets import GPU_LABELS
 from jobsight_server.measurements.prometheus import MetricSeries
@@ -27,9 +27,9 @@ from jobsight_server.profiler.runs import Boundaries, EndedRun
 from jobsight_server.profiler.sampled import SAMPLES, NodeEvidence, attribution_of
 from jobsight_server.profiler.usage import MOST_UNKNOWN
 from jobsight_server.settings.measurements import Quantity
-from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.readings.gpu_columns import load_gpus
 from jobsight_server.storage.readings.sample_columns import Floats
+from jobsight_server.storage.schema import gpu_samples
 
 _GAP = 2.5  # intervals between two values from which on the use between them is unknown
 
@@ -42,14 +42,17 @@ _METRICS = ("gpu_memory", "gpu_utilisation")
 # Largest possible value of one GPU. DCGM writes 2**31 - 16, or nearly 2**63, for unknown.
 _MOST: Mapping[Quantity, float] = {"gpu_memory_bytes": 2.0**44, "gpus_busy": SLACK, "gpu_memory_total_bytes": 2.0**44}
 _READINGS = (
-    "SELECT readings FROM gpu_samples WHERE node_id = ? AND last_time >= ? AND first_time <= ? ORDER BY first_time"
+    select(gpu_samples.c.readings)
+    .where(gpu_samples.c.node_id == bindparam("node"))
+    .where(gpu_samples.c.last_time >= bindparam("since"), gpu_samples.c.first_time <= bindparam("until"))
+    .order_by(gpu_samples.c.first_time)
 )
 
 
 def read_gpus(connection: Connection, node_id: int, at: Boundaries) -> OfGpus:
     """Read the node's GPUs within a life, in the scheduler's clock."""
     found: dict[str, tuple[list[float | None], ...]] = {}  # times, and the columns of its readings
-    for (packed,) in fetch(connection, _READINGS, (node_id, at.start, at.end)):
+    for packed in connection.scalars(_READINGS, {"node": node_id, "since": at.start, "until": at.end}):
         times, gpus = load_gpus(packed)
         for gpu in gpus:
             total: Sequence[float | None] = [gpu.total_bytes] * len(times)

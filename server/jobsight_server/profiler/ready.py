@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, Engine, bindparam, text
+from sqlalchemy import Connection, Double, Engine, Integer, Select, bindparam, exists, func, or_, select
 
 from jobsight_server.measurements.job_measurements import JobMeasurements
 from jobsight_server.profiler.exactness import Measurements, UseConfig
@@ -38,46 +38,55 @@ from jobsight_server.profiler.site_monitoring import (
     traffic_of,
 )
 from jobsight_server.profiler.usage import JobInterval, Speeds, link_speeds, uncounted
-from jobsight_server.storage.engine import of_runs
+from jobsight_server.storage.engine import RUNS, of_runs
 from jobsight_server.storage.readings.samples import CHUNK_S
+from jobsight_server.storage.schema import boots, gpu_samples, job_nodes, jobs, nodes, profiles, readings
 
 # Clocks of a node and its scheduler differ a little.
 _SLACK_S = 1.0
 
+_AGAIN, _SUCH = jobs.alias("again"), jobs.alias("such")
+_NEXT_START = select(func.min(_AGAIN.c.start)).where(
+    _AGAIN.c.cluster == jobs.c.cluster, _AGAIN.c.job_id == jobs.c.job_id, _AGAIN.c.start > jobs.c.start
+)
+_USED_OF_MODEL = select(func.max(_SUCH.c.used)).where(
+    _SUCH.c.cluster == jobs.c.cluster, _SUCH.c.gpu_model == jobs.c.gpu_model, _SUCH.c.used.is_not(None)
+)
+_ELSEWHERE = {"next_start": _NEXT_START, "used_of_model": _USED_OF_MODEL}
 _RUNS = (
-    'SELECT id, cluster, job_id, "user", start, "end", processors, used_cpu_s, used_memory_bytes, failure, '
-    "recorded_at, (SELECT min(again.start) FROM jobs again WHERE again.cluster = jobs.cluster "
-    "AND again.job_id = jobs.job_id AND again.start > jobs.start), suspended_s, asked_processors, memory_incomplete, "
-    "memory_intervals, memory_with_cache, memory_is_virtual, ended_abnormally, start_unknown, exit_status, used, gpus, "
-    "used_walltime_s, (SELECT max(such.used) FROM jobs such WHERE such.cluster = jobs.cluster "
-    "AND such.gpu_model = jobs.gpu_model AND such.used IS NOT NULL) FROM jobs "
+    select(*(jobs.c[field.name] for field in fields(EndedRun) if field.name not in ("nodes", *_ELSEWHERE)))
+    .add_columns(*(query.scalar_subquery().label(name) for name, query in _ELSEWHERE.items()))
+    .where(jobs.c.state == "ended")
+    .order_by(jobs.c.end, jobs.c.id)
+    .limit(bindparam("most"))
 )
-_FINISHED = text(
-    f'{_RUNS} WHERE profiled = :no AND state = \'ended\' AND ("end" > :end OR ("end" = :end AND id > :id)) '
-    'ORDER BY "end", id LIMIT :limit'
+_END, _ID = bindparam("after_end", type_=Double), bindparam("after_id", type_=Integer)
+_FINISHED = _RUNS.where(~jobs.c.profiled, or_(jobs.c.end > _END, (jobs.c.end == _END) & (jobs.c.id > _ID)))
+_NO_VALUE = exists().where(profiles.c.run_id == jobs.c.id, profiles.c.value.is_(None), profiles.c.metric != "runtime")
+_INCOMPLETE = _RUNS.where(
+    jobs.c.profiled,
+    jobs.c.end >= _END,
+    or_(jobs.c.end > _END, jobs.c.id > _ID),
+    jobs.c.start <= bindparam("until"),
+    _NO_VALUE,
 )
-_INCOMPLETE = text(
-    f"{_RUNS} WHERE profiled = :yes AND state = 'ended' "
-    'AND "end" >= :end AND ("end" > :end OR id > :id) AND start <= :until '
-    "AND EXISTS (SELECT 1 FROM profiles p WHERE p.run_id = jobs.id AND p.value IS NULL AND p.metric <> 'runtime') "
-    'ORDER BY "end", id LIMIT :limit'
+_NODES_OF = select(job_nodes).where(job_nodes.c.run_id.in_(RUNS)).order_by(job_nodes.c.run_id, job_nodes.c.node)
+_SAMPLED_NODES = select(
+    *nodes.c["cluster", "name", "id", "last_time", "interfaces", "cpus", "memory_total_bytes"],
+    select(gpu_samples.c.node_id).where(gpu_samples.c.node_id == nodes.c.id).exists(),
 )
-_NODES_OF = text(
-    "SELECT run_id, node, processors FROM job_nodes WHERE run_id IN :runs ORDER BY run_id, node"
-).bindparams(bindparam("runs", expanding=True))
-_WAITING = text("SELECT job_id, start FROM jobs WHERE profiled = :no AND state = 'ended' AND cluster = :cluster")
-_SENT_SINCE = text("SELECT EXISTS (SELECT 1 FROM nodes WHERE cluster = :cluster AND received_at >= :since)")
-_SAMPLED_NODES = text(
-    "SELECT cluster, name, id, last_time, interfaces, cpus, memory_total_bytes, "
-    "EXISTS (SELECT 1 FROM gpu_samples WHERE node_id = nodes.id) FROM nodes"
+_BATCH = (
+    select(boots.c.boot_id, *readings.c["sequence", "last_sequence", "first_time"])
+    .join(boots, boots.c.id == readings.c.boot)
+    .where(readings.c.node_id == bindparam("node"))
+    .limit(1)
 )
-_BATCH_OF = (
-    "SELECT b.boot_id, r.sequence, r.last_sequence, r.first_time FROM readings r JOIN boots b ON b.id = r.boot "
-    "WHERE r.node_id = :node_id AND "
+_AT = bindparam("at", type_=Double)
+_LAST_BEFORE = _BATCH.where(readings.c.last_time < _AT, readings.c.first_time < _AT).order_by(
+    readings.c.first_time.desc()
 )
-_LAST_BEFORE = text(f"{_BATCH_OF} r.last_time < :end AND r.first_time < :end ORDER BY r.first_time DESC LIMIT 1")
-_FIRST_AFTER = text(
-    f"{_BATCH_OF} r.last_time >= :end AND r.first_time >= :end - {CHUNK_S} ORDER BY r.first_time LIMIT 1"
+_FIRST_AFTER = _BATCH.where(readings.c.last_time >= _AT, readings.c.first_time >= _AT - CHUNK_S).order_by(
+    readings.c.first_time
 )
 
 
@@ -124,14 +133,19 @@ class SampledNodes:
 
 def read_finished(connection: Connection, after: tuple[float, int], limit: int) -> list[EndedRun]:
     """Read ended runs without a profile, with their nodes, in order of (end, id), following ``after``."""
-    key = {"no": False, "end": after[0], "id": after[1], "limit": limit}
-    return with_nodes(connection, [EndedRun(*row) for row in connection.execute(_FINISHED, key)])
+    return _read(connection, _FINISHED, after, limit)
 
 
 def read_incomplete(connection: Connection, after: tuple[float, int], until: float, limit: int) -> list[EndedRun]:
     """Read profiled runs that lack a value, started by ``until``, in order of (end, id), following ``after``."""
-    key = {"yes": True, "end": after[0], "id": after[1], "until": until, "limit": limit}
-    return with_nodes(connection, [EndedRun(*row) for row in connection.execute(_INCOMPLETE, key)])
+    return _read(connection, _INCOMPLETE, after, limit, until=until)
+
+
+def _read(
+    connection: Connection, query: Select[Any], after: tuple[float, int], limit: int, **others: float
+) -> list[EndedRun]:
+    asked = {"after_end": after[0], "after_id": after[1], "most": limit, **others}
+    return with_nodes(connection, [EndedRun(**row._mapping) for row in connection.execute(query, asked)])
 
 
 def with_nodes(connection: Connection, runs: Sequence[EndedRun]) -> list[EndedRun]:
@@ -180,7 +194,7 @@ def complete(connection: Connection, run: EndedRun, sampled_nodes: SampledNodes)
 
 def _hole(connection: Connection, node_id: int, end: float) -> bool:
     """Return whether a batch around ``end`` may still be in transit: a number is missing between those around it."""
-    key: Mapping[str, float] = {"node_id": node_id, "end": end}
+    key: Mapping[str, float] = {"node": node_id, "at": end}
     before = connection.execute(_LAST_BEFORE, key).one_or_none()
     after = connection.execute(_FIRST_AFTER, key).one_or_none()
     if before is None or after is None:
@@ -193,14 +207,14 @@ def _hole(connection: Connection, node_id: int, end: float) -> bool:
 def sent_since(engine: Engine, cluster: str, since: float) -> bool:
     """Return whether a node of the cluster has sent samples since then."""
     with engine.connect().execution_options(reading=True) as connection:
-        found = connection.scalar(_SENT_SINCE, {"cluster": cluster, "since": since})
-    return bool(found)
+        return bool(connection.scalar(select(exists().where(nodes.c.cluster == cluster, nodes.c.received_at >= since))))
 
 
 def count_waiting(engine: Engine, own: Own) -> int:
     """Return how many of these runs have ended and are not profiled yet."""
     with engine.connect().execution_options(reading=True) as connection:
-        rows = connection.execute(_WAITING, {"cluster": own.cluster, "no": False})
+        waiting = select(jobs.c.job_id, jobs.c.start).where(~jobs.c.profiled, jobs.c.state == "ended")
+        rows = connection.execute(waiting.where(jobs.c.cluster == own.cluster))
         return sum((job_id, start) in own.runs for job_id, start in rows)
 
 
@@ -224,15 +238,15 @@ def profiles_of(
     histories = read_node_histories(connection, runs)
     found: list[tuple[EndedRun, Measurements]] = []
     for some in _portions(runs):
-        for run, nodes in _gathered(connection, some, sampled_nodes, histories, measured):
+        for run, evidence in _gathered(connection, some, sampled_nodes, histories, measured):
             if stop and stop.is_set():
                 return found
             own = measured.get(run.id)
             gpus = {} if own is None else gpus_of_monitoring(own.nodes, run)
-            if not gpus and any(node.gpus is not None for node in nodes):
-                gpus = gpus_of_nodes(nodes, run)
+            if not gpus and any(node.gpus is not None for node in evidence):
+                gpus = gpus_of_nodes(evidence, run)
             logged = replace(run, memory_with_cache=False) if run.cluster in config.resident else run
-            found.append((run, profile(logged, nodes, gpus, config.fabric)))
+            found.append((run, profile(logged, evidence, gpus, config.fabric)))
     return found
 
 

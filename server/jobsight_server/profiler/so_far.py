@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine, delete, select
 
 from jobsight_predictor.profile.running import grown
 from jobsight_server.profiler.memory import idle_before
@@ -25,7 +25,7 @@ from jobsight_server.profiler.runs import (
     read_node_histories,
 )
 from jobsight_server.profiler.sampled import has_cgroup, read_job_memory, shifted
-from jobsight_server.storage.engine import pieces, upsert, write_many
+from jobsight_server.storage.engine import RUNS, of_runs, pieces, upsert, write_many
 from jobsight_server.storage.readings.sample_columns import Floats
 from jobsight_server.storage.readings.samples import read_samples
 from jobsight_server.storage.schema import jobs, running_use
@@ -81,7 +81,7 @@ def watch_running(engine: Engine, clock: Callable[[], float], stop: threading.Ev
             changed += len(rows)
     if over := sorted(set(known) - {run.id for run in runs}):
         with engine.begin() as connection:
-            write_many(connection, "DELETE FROM running_use WHERE run_id = ?", [(run_id,) for run_id in over])
+            of_runs(connection, delete(running_use).where(running_use.c.run_id.in_(RUNS)), over)
     return changed + len(over)
 
 

@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import Column, Connection, Engine, func, select
 
 from jobsight_server.ground.errors import UserError
-from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.schema import jobs, nodes
 
 _KEEP_S = 1.0
 _LISTED = 20
-_LARGEST = "SELECT cluster, max(memory_total_bytes) FROM nodes GROUP BY cluster"
 
 
 class Part(NamedTuple):
@@ -44,7 +42,8 @@ def stored_clusters(connection: Connection) -> set[str]:
 
 def memory_of_largest_nodes(connection: Connection) -> dict[str, int]:
     """Return bytes by cluster, without clusters whose agents report none."""
-    return {cluster: most for cluster, most in fetch(connection, _LARGEST, ()) if most}
+    query = select(nodes.c.cluster, func.max(nodes.c.memory_total_bytes)).group_by(nodes.c.cluster)
+    return {cluster: most for cluster, most in connection.execute(query) if most}
 
 
 def listed(clusters: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from sqlalchemy import (
     URL,
+    BindParameter,
     Column,
     ColumnElement,
     Connection,
@@ -22,6 +23,7 @@ from sqlalchemy import (
     Select,
     Table,
     and_,
+    bindparam,
     create_engine,
     delete,
     event,
@@ -204,18 +206,22 @@ def pieces(values: Sequence[Part], at_most: int = _KEYS_AT_ONCE) -> Iterator[Seq
         yield values[begin : begin + at_most]
 
 
-def rows_of(connection: Connection, query: Select[Any], column: ColumnElement[Any], keys: Sequence[Any]) -> list[Any]:
-    """Return the rows of ``query`` whose ``column`` is one of ``keys``, in few statements."""
-    return [row for some in pieces(keys) for row in connection.execute(query.where(column.in_(some)))]
+RUNS: BindParameter[Sequence[Any]] = bindparam("runs", expanding=True)
+"""The parameter of ``of_runs``."""
 
 
-def of_runs(connection: Connection, query: Executable, runs: Sequence[int], **others: Any) -> list[Any]:
+def of_runs(connection: Connection, query: Executable, runs: Sequence[Any], **others: Any) -> list[Any]:
     """Run ``query`` for all ``runs``, its parameter, some at a time; return its rows, if it has any."""
     found: list[Any] = []
     for some in pieces(runs):
         result = connection.execute(query, {"runs": list(some), **others})
         found += result.all() if result.returns_rows else ()
     return found
+
+
+def rows_of(connection: Connection, query: Select[Any], column: ColumnElement[Any], keys: Sequence[Any]) -> list[Any]:
+    """Return the rows of ``query`` whose ``column`` is one of ``keys``, in few statements."""
+    return of_runs(connection, query.where(column.in_(RUNS)), keys)
 
 
 def write_many(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> int:
@@ -228,15 +234,27 @@ def write_many(connection: Connection, statement: str, rows: Sequence[tuple[Any,
     return written
 
 
+def insertion(table: Table, columns: Sequence[str] = ()) -> str:
+    """Return a statement for ``write_many`` that writes these columns of a new row, by default all."""
+    columns = columns or table.c.keys()
+    listed = ", ".join(f'"{name}"' for name in columns)
+    return f"INSERT INTO {table.name} ({listed}) VALUES ({', '.join('?' * len(columns))})"
+
+
+def updating(table: Table, *columns: str) -> str:
+    """Return a statement for ``write_many`` that sets these columns of the row with the ``id`` that follows them."""
+    changes = ", ".join(f'"{name}" = ?' for name in columns)
+    return f"UPDATE {table.name} SET {changes} WHERE id = ?"
+
+
 def upsert(table: Table, columns: Sequence[str] = (), key: Sequence[str] = (), added: Sequence[str] = ()) -> str:
-    """Return a statement for ``write_many`` that writes these columns of a row, by default all; those of a row with the
-    same ``key``, by default the primary key, are replaced, or ``added`` up."""
+    """Return the same statement, which replaces these columns of a row with the same ``key``, by default the primary
+    key; those ``added`` are added up."""
     columns, key = columns or table.c.keys(), key or table.primary_key.columns.keys()
-    listed, own = (", ".join(f'"{name}"' for name in names) for names in (columns, key))
     before = {name: f'{table.name}."{name}" + ' for name in added}
     changes = ", ".join(f'"{name}" = {before.get(name, "")}excluded."{name}"' for name in columns if name not in key)
-    insert = f"INSERT INTO {table.name} ({listed}) VALUES ({', '.join('?' * len(columns))})"
-    return f"{insert} ON CONFLICT ({own}) DO UPDATE SET {changes}"
+    names = ", ".join(f'"{name}"' for name in key)
+    return f"{insertion(table, columns)} ON CONFLICT ({names}) DO UPDATE SET {changes}"
 
 
 def insert_into(connection: Connection, table: Table) -> Insert:

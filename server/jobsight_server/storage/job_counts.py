@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-from sqlalchemy import BigInteger, Connection, and_, bindparam, cast, delete, func, select
+from sqlalchemy import BigInteger, Connection, and_, cast, delete, func, select
 
-from jobsight_server.storage.engine import of_runs, write_many
+from jobsight_server.storage.engine import RUNS, of_runs, write_many
 from jobsight_server.storage.schema import job_counts, jobs
 
 NUMBER = cast(func.sum(job_counts.c.n), BigInteger)
@@ -21,8 +21,8 @@ _BY = ("cluster", "user", "group", "account", "state", "profiled")
 
 _FIGURES = (func.count().label("n"), func.min(jobs.c.start).label("first"), func.max(jobs.c.end).label("last"))
 _OF_ALL = select(*(jobs.c[name] for name in _BY), *_FIGURES).group_by(*(jobs.c[name] for name in _BY))
-_OF_RUNS = _OF_ALL.where(jobs.c.id.in_(bindparam("runs", expanding=True)))
-_LOCK = select(jobs.c.id).where(jobs.c.id.in_(bindparam("runs", expanding=True))).order_by(jobs.c.id).with_for_update()
+_OF_RUNS = _OF_ALL.where(jobs.c.id.in_(RUNS))
+_LOCK = select(jobs.c.id).where(jobs.c.id.in_(RUNS)).order_by(jobs.c.id).with_for_update()
 _ADD_RUNS = (
     'INSERT INTO job_counts (key, cluster, "user", "group", account, state, profiled, n, first_start, last_end) '
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET n = job_counts.n + excluded.n, "
@@ -72,17 +72,20 @@ def recounted(connection: Connection, runs: Sequence[int]) -> Iterator[list[int]
 def count_all(connection: Connection) -> None:
     """Count everything from scratch."""
     connection.execute(delete(job_counts))
-    found = connection.execute(_OF_ALL)
-    _add(connection, [(tuple(row[: len(_BY)]), _Figures(*row[len(_BY) :])) for row in found])
+    _add(connection, _figures(connection.execute(_OF_ALL)))
 
 
 def _counts_of(connection: Connection, runs: Sequence[int]) -> _Counts:
     found: _Counts = {}
-    for row in of_runs(connection, _OF_RUNS, runs):
-        key, figures = tuple(row[: len(_BY)]), _Figures(*row[len(_BY) :])
+    for key, figures in _figures(of_runs(connection, _OF_RUNS, runs)):
         known = found.get(key)
         found[key] = figures if known is None else _together(known, figures)
     return found
+
+
+def _figures(rows: Iterable[Any]) -> Iterator[tuple[_Key, _Figures]]:
+    for *key, n, first, last in rows:
+        yield tuple(key), _Figures(n, first, last)
 
 
 def _together(one: _Figures, other: _Figures) -> _Figures:

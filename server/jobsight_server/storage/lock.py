@@ -19,17 +19,21 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy import Connection, Engine, event, text, update
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from jobsight_server.ground.errors import FencedError, UserError
-from jobsight_server.storage.engine import by_driver, database_file, for_share, release_session_lock, try_session_lock
-
-_TAKE = text(
-    "INSERT INTO role_epochs (role, epoch) VALUES (:role, 1) "
-    "ON CONFLICT (role) DO UPDATE SET epoch = role_epochs.epoch + 1 RETURNING epoch"
+from jobsight_server.storage.engine import (
+    by_driver,
+    database_file,
+    for_share,
+    insert_into,
+    release_session_lock,
+    try_session_lock,
 )
-_NEXT = text("UPDATE role_epochs SET epoch = epoch + 1 WHERE role LIKE :role")
+from jobsight_server.storage.schema import role_epochs
+
+_RAISED = {"epoch": role_epochs.c.epoch + 1}
 _LOOK = "SELECT epoch FROM role_epochs WHERE role = ?"
 
 
@@ -47,8 +51,8 @@ class Fence:
         Raises:
             FencedError: another process has taken over; ``end`` was called.
         """
-        row = by_driver(connection, _LOOK + for_share(connection), (self.role,)).fetchone()
-        epoch = row and row[0]
+        # SQLAlchemy cannot execute its own statements while a transaction begins.
+        (epoch,) = by_driver(connection, _LOOK + for_share(connection), (self.role,)).fetchone() or (None,)
         if epoch != self.epoch:
             self.end()
             raise FencedError(f"another process has taken over as {self.role}: epoch {epoch}, here {self.epoch}")
@@ -68,11 +72,12 @@ class Fence:
 def take_over(engine: Engine, role: str, end: Callable[[], None]) -> Fence:
     """Return the next epoch of ``role``; fence off the previous holder, and writers of the same clusters."""
     with engine.begin() as connection:
-        if role == "writer":
-            connection.execute(_NEXT, {"role": "writer of %"})
-        elif role.startswith("writer of "):
-            connection.execute(_NEXT, {"role": "writer"})
-        epoch = connection.execute(_TAKE, {"role": role}).scalar_one()
+        if role.startswith("writer"):
+            others = "writer of %" if role == "writer" else "writer"
+            connection.execute(update(role_epochs).where(role_epochs.c.role.like(others)).values(_RAISED))
+        first = insert_into(connection, role_epochs).values(role=role, epoch=1)
+        taken = first.on_conflict_do_update(index_elements=["role"], set_=_RAISED).returning(role_epochs.c.epoch)
+        epoch = connection.execute(taken).scalar_one()
     return Fence(role, epoch, end)
 
 

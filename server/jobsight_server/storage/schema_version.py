@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import Connection, Engine, Text, column, inspect, select, table
 
 NEWEST = "0.4"
 """The version of the tables that this program declares."""
@@ -10,13 +10,14 @@ NEWEST = "0.4"
 UPGRADED = ("0032", "0.3")
 """The versions of releases 0.2 and 0.3, which are upgraded."""
 
+_VERSION = select(column("version_num", Text)).select_from(table("alembic_version"))
+
 
 def version_of(connection: Connection) -> str | None:
     """Return the database's schema version; None if it has no tables yet."""
     if not inspect(connection).has_table("alembic_version"):
         return None
-    version: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
-    return version
+    return connection.scalar(_VERSION)
 
 
 def present_version(engine: Engine) -> str | None:

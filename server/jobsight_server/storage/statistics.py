@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Engine, inspect, select, text
+from sqlalchemy import Engine, Integer, cast, column, func, inspect, select, table
 
 from jobsight_server.storage.engine import is_sqlite, own_connection
 from jobsight_server.storage.job_counts import NUMBER
@@ -11,7 +11,8 @@ from jobsight_server.storage.job_counts import NUMBER
 _ROWS_ANALYZED = 1000
 _FEWEST_JOBS = 1000
 # An estimate for each index.
-_JOBS_AT_LAST = text("SELECT max(CAST(stat AS INTEGER)) FROM sqlite_stat1 WHERE tbl = 'jobs'")
+_STATISTICS = table("sqlite_stat1", column("tbl"), column("stat"))
+_JOBS_AT_LAST = select(func.max(cast(_STATISTICS.c.stat, Integer))).where(_STATISTICS.c.tbl == "jobs")
 
 
 def refresh_statistics(engine: Engine) -> None:

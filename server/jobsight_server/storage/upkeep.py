@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import threading
 
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, delete, func, select
 
 from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.storage.engine import lock_until_commit
 from jobsight_server.storage.readings.samples import lock_name
 from jobsight_server.storage.readings.summarise import delete_hours, summarise_before
+from jobsight_server.storage.schema import (
+    forecast_changes,
+    gpu_samples,
+    job_samples,
+    jobs,
+    marks,
+    pending_at_start,
+    pending_forecasts,
+    readings,
+    sessions,
+)
 
 _PIECE_S = 6 * 3600.0  # most samples of a node deleted in one transaction: ingest must not wait long
 
-_OLDEST = text("SELECT node_id, min(first_time) FROM readings WHERE first_time < :before GROUP BY node_id")
-_PARTLY_OLDER = text(
-    "SELECT min(first_time) FROM readings WHERE node_id = :node_id AND first_time < :until AND last_time >= :until"
-)
-_STORED = text("SELECT coalesce(sum(samples), 0) FROM readings WHERE node_id = :node_id AND first_time < :until")
-_DELETE = text("DELETE FROM readings WHERE node_id = :node_id AND first_time < :until")
-# Table and column.
-_BESIDE = (("job_samples", "last_time"), ("gpu_samples", "last_time"), ("marks", "time"))
+_FIRST = func.min(readings.c.first_time)
+# Tables with ``node_id``, and the time of their rows.
+_BESIDE = ((job_samples, job_samples.c.last_time), (gpu_samples, gpu_samples.c.last_time), (marks, marks.c.time))
 
 
 def delete_old(engine: Engine, before: float, stop: threading.Event | None = None) -> int:
@@ -35,12 +41,11 @@ def delete_old(engine: Engine, before: float, stop: threading.Event | None = Non
     deleted = delete_readings(engine, before, "samples_expired", stop)
     with engine.begin() as connection:
         # Runs whose end was never logged. If the end is logged later, the forecast is judged as of then.
-        for table in ("pending_forecasts", "pending_at_start"):
-            forgotten = "SELECT id FROM jobs WHERE start < :before AND profiled = :no"
-            query = text(f"DELETE FROM {table} WHERE run_id IN ({forgotten})")
-            connection.execute(query, {"before": before, "no": False})
-        connection.execute(text("DELETE FROM forecast_changes WHERE time < :before"), {"before": before})
-        connection.execute(text("DELETE FROM sessions WHERE expires < :before"), {"before": before})
+        forgotten = select(jobs.c.id).where(jobs.c.start < before, ~jobs.c.profiled)
+        for pending in (pending_forecasts, pending_at_start):
+            connection.execute(delete(pending).where(pending.c.run_id.in_(forgotten)))
+        connection.execute(delete(forecast_changes).where(forecast_changes.c.time < before))
+        connection.execute(delete(sessions).where(sessions.c.expires < before))
         delete_hours(connection, before)
     return deleted
 
@@ -55,7 +60,8 @@ def delete_readings(engine: Engine, before: float, counted_as: str, stop: thread
     """
     deleted = 0
     with engine.connect() as connection:
-        nodes = [tuple(row) for row in connection.execute(_OLDEST, {"before": before})]
+        older = select(readings.c.node_id, _FIRST).where(readings.c.first_time < before).group_by(readings.c.node_id)
+        nodes = connection.execute(older).all()
     for node_id, first in nodes:
         until = first
         while until < before and not (stop and stop.is_set()):
@@ -66,19 +72,20 @@ def delete_readings(engine: Engine, before: float, counted_as: str, stop: thread
             deleted += count
         with engine.begin() as connection:
             for table, time in _BESIDE:
-                query = text(f"DELETE FROM {table} WHERE node_id = :node_id AND {time} < :until")
-                connection.execute(query, {"node_id": node_id, "until": until})
+                connection.execute(delete(table).where(table.c.node_id == node_id, time < until))
     return deleted
 
 
 def _delete_samples(connection: Connection, node_id: int, first: float, until: float) -> int:
     """Summarise and delete the node's readings from ``first``, the oldest, to before ``until``; return how many."""
     lock_until_commit(connection, lock_name(node_id))
-    first_kept = connection.execute(_PARTLY_OLDER, {"node_id": node_id, "until": until}).scalar()
-    if first_kept is not None and first_kept <= first:
+    of_node, time = readings.c.node_id == node_id, readings.c.first_time
+    first_kept = connection.scalar(select(_FIRST).where(of_node, time < until, readings.c.last_time >= until))
+    until = until if first_kept is None else first_kept
+    if until <= first:
         return 0
-    place = {"node_id": node_id, "until": until if first_kept is None else first_kept}
-    summarise_before(connection, node_id, place["until"])
-    count: int = connection.execute(_STORED, place).scalar_one()
-    connection.execute(_DELETE, place)
-    return count
+    older = (of_node, time < until)
+    summarise_before(connection, node_id, until)
+    count = connection.scalar(select(func.sum(readings.c.samples)).where(*older))
+    connection.execute(delete(readings).where(*older))
+    return count or 0

@@ -7,25 +7,22 @@ depends on any clock, except the time for nodes to send the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import ColumnElement, Connection, delete, func, or_, select, update
 
-INSERT = "INSERT INTO late_batches (node_id, first_time, last_time, stored_at) VALUES (?, ?, ?, ?)"
+from jobsight_server.storage.engine import insertion
+from jobsight_server.storage.schema import late_batches
+
+INSERT = insertion(late_batches, ("node_id", "first_time", "last_time", "stored_at"))
 
 # Readings older than this when stored are late; others arrive before their runs are profiled.
 _LATE_S = 300.0
 # Rows stored this far in the future were stored before the clock was set back.
 _AHEAD_S = 60.0
 
-_DUE = "(stored_at <= :until OR stored_at > :ahead)"
-_SPANS = "SELECT node_id, min(first_time), max(last_time), max(id) FROM late_batches WHERE {} GROUP BY node_id"
-_NEW = text(_SPANS.format("seen = :no"))
-_WAITED_FOR = text(_SPANS.format(_DUE))
-_SEE = text("UPDATE late_batches SET seen = :yes WHERE seen = :no AND id <= :top")
-_DELETE = text(f"DELETE FROM late_batches WHERE {_DUE} AND id <= :top")
+_LATE = late_batches.c
 
 Spans = Mapping[int, tuple[float, float]]
 """Node -> first and last time of the late readings."""
@@ -49,31 +46,32 @@ class LateBatches:
 
 def new_late(connection: Connection) -> LateBatches:
     """Return the batches not examined yet."""
-    return _found(connection.execute(_NEW, {"no": False}))
+    return _found(connection, ~_LATE.seen)
 
 
 def settled_late(connection: Connection, now: float, grace_s: float) -> LateBatches:
     """Return the batches whose nodes have had ``grace_s`` to send the rest."""
-    return _found(connection.execute(_WAITED_FOR, _due(now, grace_s)))
+    return _found(connection, _is_due(now, grace_s))
 
 
 def see(connection: Connection, found: LateBatches) -> None:
     """Mark the batches as no longer new."""
-    connection.execute(_SEE, {"yes": True, "no": False, "top": found.top})
+    connection.execute(update(late_batches).where(~_LATE.seen, _LATE.id <= found.top).values(seen=True))
 
 
 def forget(connection: Connection, found: LateBatches, now: float, grace_s: float) -> None:
     """Delete the batches after examination; ``now`` and ``grace_s`` as when they were found."""
-    connection.execute(_DELETE, {**_due(now, grace_s), "top": found.top})
+    connection.execute(delete(late_batches).where(_is_due(now, grace_s), _LATE.id <= found.top))
 
 
-def _due(now: float, grace_s: float) -> dict[str, float]:
-    return {"until": now - grace_s, "ahead": now + _AHEAD_S}
+def _is_due(now: float, grace_s: float) -> ColumnElement[bool]:
+    return or_(_LATE.stored_at <= now - grace_s, _LATE.stored_at > now + _AHEAD_S)
 
 
-def _found(rows: Iterable[Any]) -> LateBatches:
+def _found(connection: Connection, which: ColumnElement[bool]) -> LateBatches:
+    columns = (_LATE.node_id, func.min(_LATE.first_time), func.max(_LATE.last_time), func.max(_LATE.id))
     spans, top = {}, 0
-    for node, first, last, newest in rows:
+    for node, first, last, newest in connection.execute(select(*columns).where(which).group_by(_LATE.node_id)):
         spans[node] = (first, last)
         top = max(top, newest)
     return LateBatches(spans, top)

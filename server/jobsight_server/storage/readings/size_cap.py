@@ -6,10 +6,11 @@ import logging
 import threading
 from datetime import UTC, datetime
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, Select, func, or_, select
 
 from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.storage.engine import used_bytes
+from jobsight_server.storage.schema import jobs, readings
 from jobsight_server.storage.upkeep import delete_readings
 
 log = logging.getLogger(__name__)
@@ -23,13 +24,9 @@ _KEPT_S = 86400.0  # whatever the limit: jobs end and are profiled within this t
 _SMALLEST_STEP = 0.01  # of the time that readings cover
 _FREED = 0.02  # of the limit, once it is exceeded: PostgreSQL's size is an estimate that varies by a percent
 
-_OLDEST = text(
-    "SELECT min(r.last_time) FROM (SELECT node_id, min(first_time) AS first_time FROM readings GROUP BY node_id) "
-    "AS o JOIN readings r ON r.node_id = o.node_id AND r.first_time = o.first_time"
-)
-_LOSING = text(
-    "SELECT count(*) FROM jobs WHERE profiled = :no AND state IN ('running', 'ended') "
-    'AND start >= :oldest AND start < :before AND ("end" IS NULL OR "end" >= :oldest)'
+_FIRST = select(readings.c.node_id, func.min(readings.c.first_time).label("time")).group_by(readings.c.node_id).cte()
+_OLDEST = select(func.min(readings.c.last_time)).join_from(
+    _FIRST, readings, (readings.c.node_id == _FIRST.c.node_id) & (readings.c.first_time == _FIRST.c.time)
 )
 
 
@@ -43,7 +40,7 @@ def keep_size(engine: Engine, at_most_bytes: int, now: float, stop: threading.Ev
     """
     if not at_most_bytes:
         return 0
-    deleted, jobs, before = 0, 0, None
+    deleted, shortened, before = 0, 0, None
     used = used_bytes(engine, READINGS)
     if used <= at_most_bytes:
         return 0
@@ -62,15 +59,21 @@ def keep_size(engine: Engine, at_most_bytes: int, now: float, stop: threading.Ev
         share = max(_SMALLEST_STEP, 1 - aim / used)
         before = min(oldest + share * (now - oldest), now - _KEPT_S)
         with engine.begin() as connection:
-            key = {"no": False, "oldest": oldest, "before": before}
-            losing = connection.execute(_LOSING, key).scalar_one()
+            losing = connection.execute(_losing(oldest, before)).scalar_one()
             add_event_counts(connection, {(SHORTENED, ""): losing})
-        deleted, jobs = deleted + delete_readings(engine, before, DELETED, stop), jobs + losing
+        deleted, shortened = deleted + delete_readings(engine, before, DELETED, stop), shortened + losing
         used = used_bytes(engine, READINGS)
     if before is not None:
         log.warning(
             "database_bytes_at_most (%.3g GB) ends retention early: %d samples from before %s deleted; %d jobs without "
             "a profile lost readings",
-            at_most_bytes / 1e9, deleted, datetime.fromtimestamp(before, UTC).isoformat(timespec="seconds"), jobs,
+            at_most_bytes / 1e9, deleted, datetime.fromtimestamp(before, UTC).isoformat(timespec="seconds"), shortened,
         )  # fmt: skip
     return deleted
+
+
+def _losing(oldest: float, before: float) -> Select[int]:
+    """Return the query for the number of jobs without a profile that lose readings from ``oldest`` to ``before``."""
+    has_run = jobs.c.state.in_(("running", "ended"))
+    ends = or_(jobs.c.end.is_(None), jobs.c.end >= oldest)
+    return select(func.count()).where(~jobs.c.profiled, has_run, jobs.c.start >= oldest, jobs.c.start < before, ends)

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, bindparam, delete, func, select
 
 from jobsight_server.storage.engine import fetch, upsert, write_many
 from jobsight_server.storage.readings.sample_columns import UNKNOWN, Floats, SampleColumns, difference
 from jobsight_server.storage.readings.samples import read_samples
-from jobsight_server.storage.schema import sample_summaries
+from jobsight_server.storage.schema import nodes, readings, sample_summaries
 
 _SHORTEST_S = 1e-3  # less is rounding in an interval without known seconds
 
@@ -117,16 +117,14 @@ HOURS_KEPT_S = 365 * 86400.0
 
 _EVER = 1e18
 _COLUMNS = [f"{quantity}_{part}" for quantity in QUANTITIES for part in ("min", "mean", "max", "weight")]
+_OF = sample_summaries.c
 _READ = (
-    f"SELECT first_time, {', '.join(_COLUMNS)} FROM sample_summaries "
-    "WHERE node_id = ? AND period = ? AND first_time >= ? AND first_time <= ? ORDER BY first_time"
+    select(*_OF["first_time", *_COLUMNS])
+    .where(_OF.node_id == bindparam("node"), _OF.period == bindparam("of"))
+    .where(_OF.first_time >= bindparam("since"), _OF.first_time <= bindparam("until"))
+    .order_by(_OF.first_time)
 )
 _WRITE = upsert(sample_summaries, ("node_id", "period", "first_time", *_COLUMNS))
-_OLDEST = "SELECT min(first_time) FROM readings WHERE node_id = ?"
-# By node, in the order of the primary key.
-_DELETE_HOURS = text(
-    "DELETE FROM sample_summaries WHERE node_id IN (SELECT id FROM nodes) AND period = 'hour' AND first_time < :before"
-)
 
 
 def summarise_before(connection: Connection, node_id: int, until: float) -> None:
@@ -151,7 +149,7 @@ def read_summaries(
 ) -> list[Summary]:
     """Read the node's hours or days that begin from ``since`` to ``until``, in order of time."""
     found = []
-    place = (node_id, period, max(since, -_EVER), min(until, _EVER))
+    place = {"node": node_id, "of": period, "since": max(since, -_EVER), "until": min(until, _EVER)}
     for first_time, *numbers in fetch(connection, _READ, place):
         fours = (numbers[begin : begin + 4] for begin in range(0, len(numbers), 4))
         found.append(Summary(first_time, *(None if four[0] is None else ValueRange(*four) for four in fours)))
@@ -160,13 +158,15 @@ def read_summaries(
 
 def oldest_reading(connection: Connection, node_id: int) -> float | None:
     """Return the time of the node's oldest stored reading."""
-    ((oldest,),) = fetch(connection, _OLDEST, (node_id,))
-    return oldest if oldest is None else float(oldest)
+    oldest: float | None = connection.scalar(select(func.min(readings.c.first_time)).filter_by(node_id=node_id))
+    return oldest
 
 
 def delete_hours(connection: Connection, before: float) -> None:
     """Delete hours that are too old if readings are kept from ``before`` on."""
-    connection.execute(_DELETE_HOURS, {"before": before - HOURS_KEPT_S})
+    by_node = _OF.node_id.in_(select(nodes.c.id))  # in the order of the primary key
+    old = delete(sample_summaries).where(by_node, _OF.period == "hour", _OF.first_time < before - HOURS_KEPT_S)
+    connection.execute(old)
 
 
 def _write(connection: Connection, node_id: int, period: Period, summaries: list[Summary]) -> None:

@@ -103,6 +103,8 @@ ASKED_WALLTIME = func.coalesce(jobs.c.asked_walltime_s, jobs.c.requested_walltim
 took_s = jobs.c.end - jobs.c.start - func.coalesce(jobs.c.suspended_s, _ZERO)
 """Seconds that a run took, without suspensions."""
 Index("ix_jobs_took_s", took_s)
+is_ended = jobs.c.state == literal_column("'ended'")
+"""Written as the index of ended runs has it: with a parameter, SQLite would not use that."""
 
 
 def memory_share(*peaks: ColumnElement[Any]) -> ColumnElement[Any]:

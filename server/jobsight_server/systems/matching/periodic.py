@@ -24,7 +24,7 @@ from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.ground.periodic import BackgroundWork, Periodic
 from jobsight_server.queries.node_states import Machines
 from jobsight_server.settings.declared import Settings
-from jobsight_server.storage.engine import rows_of
+from jobsight_server.storage.engine import rows_of, updating, write_many
 from jobsight_server.systems.matching.catalogue import Catalogue
 from jobsight_server.systems.matching.reports import report_nodes
 from jobsight_server.systems.matching.resource_state import ResourceError
@@ -157,12 +157,9 @@ class MatchingRounds:
             numbers = [int(match.job) for match in fitting]
             waiting = set(connection.scalars(select(matches.c.id).where(matches.c.id.in_(numbers), _QUEUED)))
             numbered = [(int(match.job), match) for match in fitting if int(match.job) in waiting]
-            held = {"state": "held", "matched_at": now, "version": change.version, "tier": None, "reason": None}
-            rows = [
-                held | {"number": number, "until": until_of(jobs[match.job], hold_s, now)} for number, match in numbered
-            ]
-            if rows:
-                connection.execute(_SET, rows)
+            ends = [(until_of(jobs[match.job], hold_s, now), number) for number, match in numbered]
+            rows = [("held", now, end, change.version, None, None, number) for end, number in ends]
+            write_many(connection, _HOLD, rows)
             add_holds(connection, catalogue, problem, numbered)
         lost = {match.job for match in found} - {match.job for match in fitting}
         taken = [Unmatched(name, "held", "another request took it meanwhile") for name in lost]
@@ -171,18 +168,16 @@ class MatchingRounds:
 
     def _pass_over(self, unmatched: Sequence[Unmatched]) -> None:
         reasons = {int(entry.job): (entry.tier, entry.reason) for entry in unmatched}
-        rows = [
-            {"number": number, "tier": tier, "reason": reason}
-            for number, (tier, reason) in reasons.items()
-            if self._reasons.get(number) != (tier, reason)
-        ]
+        changed = {number: why for number, why in reasons.items() if self._reasons.get(number) != why}
         self._reasons |= reasons
-        if rows:
+        if changed:
+            rows = [{"number": number, "tier": tier, "reason": reason} for number, (tier, reason) in changed.items()]
             with self._engine.begin() as connection:
-                connection.execute(_SET.where(_QUEUED), rows)
+                connection.execute(_EXPLAIN, rows)
 
 
-_SET = update(matches).where(matches.c.id == bindparam("number"))
+_HOLD = updating(matches, "state", "matched_at", "until", "version", "tier", "reason")
+_EXPLAIN = update(matches).where(_QUEUED, matches.c.id == bindparam("number"))
 _AGE = update(matches).where(_QUEUED, matches.c.id <= bindparam("last")).values(rounds=matches.c.rounds + 1)
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
-from sqlalchemy import ColumnElement, Connection, Engine, bindparam, delete, insert, select, true, update
+from sqlalchemy import ColumnElement, Connection, Engine, bindparam, delete, select, true, update
 
 from jobsight_scheduler.matching.check import Match, faults
 from jobsight_scheduler.matching.eligibility import Eligibility
 from jobsight_scheduler.matching.problem import MatchJob, Problem
 from jobsight_server.ground.event_counts import add_event_counts
-from jobsight_server.storage.engine import insert_into, pieces
+from jobsight_server.storage.engine import insert_into, insertion, pieces, write_many
 from jobsight_server.systems.matching.catalogue import Catalogue, StoredResource
 from jobsight_server.systems.matching.resource_state import ResourceError
 from jobsight_server.systems.matching.tables import holds, matches, matching_state
@@ -67,15 +67,13 @@ def add_holds(
 ) -> None:
     """Store the holds of these matches, within the caller's change."""
     jobs = {job.name: job for job in problem.jobs}
-    rows: list[dict[str, Any]] = []
+    rows: list[tuple[int, str, int, str, str]] = []
     for number, match in found:
         for dependency in jobs[match.job].dependencies:
             amounts = msgspec.json.encode(dependency.amounts).decode()
-            part = {"match_id": number, "dependency": dependency.name, "amounts": amounts}
             names = match.resources[dependency.name]
-            rows += [part | {"resource_id": catalogue.id_of[name], "resource": name} for name in names]
-    if rows:
-        connection.execute(insert(holds), rows)
+            rows += [(number, dependency.name, catalogue.id_of[name], name, amounts) for name in names]
+    write_many(connection, insertion(holds), rows)
     add_event_counts(connection, {(MADE, ""): len(found)})
 
 
@@ -100,11 +98,8 @@ def match_row(job: MatchJob, document: str, change: StateChange, number: int) ->
 
 # PostgreSQL keeps the row locked until the commit; SQLite has one writer anyway.
 _STATE = matching_state.c
-_BEGIN = (
-    update(matching_state)
-    .values(version=_STATE.version + 1, next_match=_STATE.next_match + bindparam("reserved"))
-    .returning(_STATE.version, _STATE.next_match)
-)
+_RAISED = {"version": _STATE.version + 1, "next_match": _STATE.next_match + bindparam("reserved")}
+_BEGIN = update(matching_state).values(_RAISED).returning(_STATE.version, _STATE.next_match)
 _FIRST = {"id": 1, "version": 0, "removal_version": 0, "definition_version": 0, "next_match": 1}
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 from sqlalchemy import Connection, Engine, Row, bindparam, delete, func, insert, select, update
 
 from jobsight_server.ground.event_counts import add_event_counts
-from jobsight_server.storage.engine import LARGEST_ID, lock_until_commit, pieces
+from jobsight_server.storage.engine import LARGEST_ID, lock_until_commit, pieces, updating, write_many
 from jobsight_server.storage.schema import nodes
 from jobsight_server.systems.offers.settings import MOST_NODES, OffersSettings
 from jobsight_server.systems.offers.tables import offers, plans
@@ -32,13 +32,7 @@ _OVERDUE = select(offers.c.id, offers.c.state).where(
     offers.c.state.in_(STANDING), offers.c.expires_at <= bindparam("now"), offers.c.cluster == bindparam("cluster")
 )
 
-_NEXT_VERSION = (
-    update(plans)
-    .where(plans.c.cluster == bindparam("of"))
-    .values(version=plans.c.version + 1)
-    .returning(plans.c.version)
-)
-_SET = update(offers).where(offers.c.id == bindparam("number"))
+_NEXT_VERSION = update(plans).values(version=plans.c.version + 1).returning(plans.c.version)
 
 
 NodesFrom = Literal["setting", "agents"]
@@ -59,7 +53,7 @@ def lock_plan(connection: Connection, cluster: str) -> None:
 
 def next_version(connection: Connection, cluster: str) -> int:
     """Return the version of the plan after the change of the caller's transaction."""
-    version = connection.scalar(_NEXT_VERSION, {"of": cluster})
+    version = connection.scalar(_NEXT_VERSION.where(plans.c.cluster == cluster))
     if version is None:
         connection.execute(insert(plans).values(cluster=cluster, version=1, calibration=""))
     return version or 1
@@ -82,9 +76,8 @@ def add_offer(connection: Connection, cluster: str, values: Mapping[str, Any]) -
 
 def note_touched(connection: Connection, predicted: Mapping[int, float]) -> None:
     """Store the raised risks of the jobs behind a new one; the correction learns from them."""
-    if predicted:
-        rows = [{"number": number, "predicted": share} for number, share in sorted(predicted.items())]
-        connection.execute(_SET, rows)
+    rows = [(share, number) for number, share in sorted(predicted.items())]
+    write_many(connection, updating(offers, "predicted"), rows)
 
 
 def change_offers(

@@ -9,13 +9,14 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import Connection, Engine, and_, bindparam, func, select, update
+from sqlalchemy import Connection, Engine, and_, func, select
 
 from jobsight_predictor.reliability.sessions import SessionSettings
 from jobsight_server.accounting.last_read import is_running
 from jobsight_server.ground.periodic import BackgroundWork
 from jobsight_server.queries.node_states import Machines
 from jobsight_server.settings.declared import Settings
+from jobsight_server.storage.engine import updating, write_many
 from jobsight_server.storage.schema import job_nodes, jobs
 from jobsight_server.systems.ranking.learning import ReliabilityState, fade, learn, lock_reliability, write_reliability
 from jobsight_server.systems.ranking.outcomes import take_runs
@@ -40,13 +41,8 @@ def count_busy(connection: Connection, now: float) -> bool:
         ).all()
     )
     rows = connection.execute(select(machines.c.id, machines.c.busy_processors))
-    changes = [
-        {"number": row.id, "busy_processors": busy}
-        for row in rows
-        if (busy := held.get(row.id, 0)) != row.busy_processors
-    ]
-    if changes:
-        connection.execute(update(machines).where(machines.c.id == bindparam("number")), changes)
+    changes = [(held.get(number, 0), number) for number, busy in rows if held.get(number, 0) != busy]
+    write_many(connection, updating(machines, "busy_processors"), changes)
     return bool(changes)
 
 
