@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, Double, Engine, Integer, Select, bindparam, exists, func, or_, select
+from sqlalchemy import Connection, Double, Engine, Select, bindparam, exists, func, or_, select
 
 from jobsight_server.measurements.job_measurements import JobMeasurements
 from jobsight_server.profiler.exactness import Measurements, UseConfig
@@ -60,16 +60,11 @@ _RUNS = (
     .order_by(jobs.c.end, jobs.c.id)
     .limit(bindparam("most"))
 )
-_END, _ID = bindparam("after_end", type_=Double), bindparam("after_id", type_=Integer)
-_FINISHED = _RUNS.where(~jobs.c.profiled, or_(jobs.c.end > _END, (jobs.c.end == _END) & (jobs.c.id > _ID)))
+_END = bindparam("after_end", type_=Double)
+_AFTER = (jobs.c.end >= _END, or_(jobs.c.end > _END, jobs.c.id > bindparam("after_id")))
+_FINISHED = _RUNS.where(~jobs.c.profiled, *_AFTER)
 _NO_VALUE = exists().where(profiles.c.run_id == jobs.c.id, profiles.c.value.is_(None), profiles.c.metric != "runtime")
-_INCOMPLETE = _RUNS.where(
-    jobs.c.profiled,
-    jobs.c.end >= _END,
-    or_(jobs.c.end > _END, jobs.c.id > _ID),
-    jobs.c.start <= bindparam("until"),
-    _NO_VALUE,
-)
+_INCOMPLETE = _RUNS.where(jobs.c.profiled, *_AFTER, jobs.c.start <= bindparam("until"), _NO_VALUE)
 _NODES_OF = select(job_nodes).where(job_nodes.c.run_id.in_(RUNS)).order_by(job_nodes.c.run_id, job_nodes.c.node)
 _SAMPLED_NODES = select(
     *nodes.c["cluster", "name", "id", "last_time", "interfaces", "cpus", "memory_total_bytes"],
@@ -81,13 +76,9 @@ _BATCH = (
     .where(readings.c.node_id == bindparam("node"))
     .limit(1)
 )
-_AT = bindparam("at", type_=Double)
-_LAST_BEFORE = _BATCH.where(readings.c.last_time < _AT, readings.c.first_time < _AT).order_by(
-    readings.c.first_time.desc()
-)
-_FIRST_AFTER = _BATCH.where(readings.c.last_time >= _AT, readings.c.first_time >= _AT - CHUNK_S).order_by(
-    readings.c.first_time
-)
+_AT, _FIRST = bindparam("at", type_=Double), readings.c.first_time
+_LAST_BEFORE = _BATCH.where(readings.c.last_time < _AT, _FIRST < _AT).order_by(_FIRST.desc())
+_FIRST_AFTER = _BATCH.where(readings.c.last_time >= _AT, _FIRST >= _AT - CHUNK_S).order_by(_FIRST)
 
 
 @dataclass(frozen=True, slots=True)

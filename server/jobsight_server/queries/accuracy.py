@@ -8,7 +8,7 @@ from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func, select
 
 from jobsight_predictor.evaluation.breaks import DROP, Break, find_break
 from jobsight_predictor.metrics import METRICS
@@ -18,6 +18,7 @@ from jobsight_server.ground.parameters import OF_DAYS, Parameter, choice_of, ran
 from jobsight_server.savings.kept_sums import PARTS, SCORES, Date, date_text, week_of
 from jobsight_server.savings.savings import Days
 from jobsight_server.storage.engine import fetch, fetch_by_keys
+from jobsight_server.storage.schema import forecast_scores
 
 RECENT_WEEKS = 2
 
@@ -200,9 +201,9 @@ class AccuracyList(ListPage):
 
 def newest_day(connection: Connection) -> int | None:
     """Return the last day of the newest week with a forecast."""
-    of_metric = "SELECT max(first_day) FROM forecast_scores WHERE metric = ? AND level = 'cluster' AND period = 'week'"
-    found = [row[0] for metric in METRICS for row in fetch(connection, of_metric, (metric,)) if row[0] is not None]
-    return max(found) + 6 if found else None
+    newest = select(func.max(forecast_scores.c.first_day)).filter_by(level="cluster", period="week")
+    found = [connection.scalar(newest.filter_by(metric=metric)) for metric in METRICS]
+    return max((day + 6 for day in found if day is not None), default=None)
 
 
 def broken(connection: Connection, by: str, *, every: bool = False) -> list[tuple[GroupScores, Break | None]]:

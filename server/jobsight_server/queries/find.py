@@ -45,9 +45,8 @@ def find(connection: Connection, text: str, user: str | None = None) -> FoundLis
     for kind in kinds:
         columns = (groups[kind], groups.cluster) if kind == "user" else (groups[kind],)
         names = select(*columns).where(begins(connection, groups[kind], text), *own).distinct().order_by(*columns)
-        found += [
-            Found(kind, row[0], row[1] if kind == "user" else None) for row in connection.execute(names.limit(LISTED))
-        ]
+        named = connection.execute(names.limit(LISTED)).mappings()
+        found += [Found(kind, row[kind], row.get("cluster")) for row in named]
     if user is None:
         found += _nodes(connection, text)
     exact = [each for each in found if each.name == text]

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, func, or_, select
 
 from jobsight_scheduler.coallocation.clusters import demand
 from jobsight_scheduler.coallocation.placement import aware
@@ -24,8 +24,8 @@ from jobsight_server.queries.applications import READ, ended_of
 from jobsight_server.queries.node_states import NodeName, node_loads
 from jobsight_server.savings.kept_sums import OTHER
 from jobsight_server.savings.savings import Days, stored_days, sums_of_all, widened, within
-from jobsight_server.storage.engine import fetch, fetch_by_keys
-from jobsight_server.storage.schema import job_nodes, jobs
+from jobsight_server.storage.engine import fetch, rows_of
+from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
 
 APPLICATIONS = Listing(
     ("processor_hours", "jobs", "application"),
@@ -234,7 +234,7 @@ def _use(counted: _Counted, of: Sequence[MeasuredJob], uplink_bps: float | None)
 
 def network(connection: Connection, now: float, retention_s: float, use: NetworkUseList) -> Network:
     """Return the links now, and the page ``use`` of applications; readings are kept for ``retention_s``."""
-    rows = fetch(connection, "SELECT id, interfaces, cluster, name FROM nodes ORDER BY id", ())
+    rows = connection.execute(select(*nodes.c["id", "interfaces", "cluster", "name"]).order_by(nodes.c.id))
     links = {number: (speeds_of_links(interfaces), *name) for number, interfaces, *name in rows}
     since = now - retention_s - SPAN_DAYS * DAY_S
     hours = _full_hours(connection, since, {number: _carried(speeds) for number, (speeds, *_) in links.items()})
@@ -330,12 +330,11 @@ def _counted(connection: Connection, days: Days, cluster: str | None) -> list[_C
     return [(*name, int(number), used / 3600.0) for name, (used, number) in found.items() if number]
 
 
-# Not joined with the keys: SQLite would read the whole table into a filter first.
-_BANDWIDTHS = (
-    "SELECT run_id, value, lower_bound, attribution, fabric FROM profiles WHERE run_id IN (VALUES {asked}) "
-    "AND metric = 'bandwidth' AND value IS NOT NULL AND (lower_bound OR NOT shown_only)"
-)
-_HELD = "SELECT run_id, count(*), min(node), sum(processors) FROM job_nodes WHERE run_id IN (VALUES {asked}) GROUP BY 1"
+_COUNTS = or_(profiles.c.lower_bound, ~profiles.c.shown_only)
+_BANDWIDTHS = select(*profiles.c["run_id", "value", "lower_bound", "attribution", "fabric"])
+_BANDWIDTHS = _BANDWIDTHS.where(profiles.c.metric == "bandwidth", profiles.c.value.is_not(None), _COUNTS)
+_OF = job_nodes.c
+_HELD = select(_OF.run_id, func.count(), func.min(_OF.node), func.sum(_OF.processors)).group_by(_OF.run_id)
 
 
 def _measured(connection: Connection, days: Days, names: Sequence[_Name]) -> dict[_Name, list[MeasuredJob]]:
@@ -347,17 +346,15 @@ def _measured(connection: Connection, days: Days, names: Sequence[_Name]) -> dic
         last = last.where(jobs.c.application == (application or None)).order_by(jobs.c.end.desc(), jobs.c.id.desc())
         for run_id, processors in fetch(connection, last.limit(READ), {}):
             runs[run_id] = name, processors
-    links = {row[:2]: row[2] for row in fetch(connection, "SELECT cluster, name, interfaces FROM nodes", ())}
-    keys = [(run_id,) for run_id in runs]
-    held = {row[0]: row for row in fetch_by_keys(connection, _HELD, keys)}
+    named = connection.execute(select(*nodes.c["cluster", "name", "interfaces"]))
+    links = {(node.cluster, node.name): node.interfaces for node in named}
+    held = {run_id: of for run_id, *of in rows_of(connection, _HELD, _OF.run_id, list(runs))}
     found: dict[_Name, list[MeasuredJob]] = defaultdict(list)
-    for run_id, value, lower_bound, attribution, fabric in fetch_by_keys(connection, _BANDWIDTHS, keys):
-        name, processors = runs[run_id]
-        _, number, first, of_all = held.get(run_id, (0, 1, "", 1))
+    for row in rows_of(connection, _BANDWIDTHS, profiles.c.run_id, list(runs)):
+        name, processors = runs[row.run_id]
+        number, first, of_all = held.get(row.run_id, (1, "", 1))
         speeds = link_speeds(links.get((name[0], first)) or links.get((name[0], first.partition(".")[0])) or "[]")
-        link_bps = speeds.get(fabric) or max(speeds.values(), default=0.0) or None
-        apportioned = attribution == "apportioned"
-        found[name].append(
-            MeasuredJob(processors or int(of_all), number, value, link_bps, bool(lower_bound), apportioned)
-        )
+        link_bps = speeds.get(row.fabric) or max(speeds.values(), default=0.0) or None
+        apportioned = row.attribution == "apportioned"
+        found[name].append(MeasuredJob(processors or of_all, number, row.value, link_bps, row.lower_bound, apportioned))
     return found

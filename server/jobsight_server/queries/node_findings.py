@@ -12,8 +12,7 @@ from jobsight_server.queries.findings import LISTED, WEEK_H, Finding, FindingEvi
 from jobsight_server.queries.node_states import Machines, NodeName, seen_at, status
 from jobsight_server.queries.running import nodes_of_running
 from jobsight_server.savings.totals import COLUMNS
-from jobsight_server.storage.engine import fetch
-from jobsight_server.storage.schema import quarantine
+from jobsight_server.storage.schema import nodes, quarantine
 
 _LOST_LEAST = 5
 _MISSING_FROM = 0.05
@@ -43,8 +42,8 @@ def _killing(site: FindingsSite, machines: Machines | None) -> Found:
 
 def _ages(site: FindingsSite) -> dict[NodeName, float]:
     """Return each node with an agent, and how long ago it was seen."""
-    seen = "SELECT cluster, name, received_at, last_time, clock_skew_s FROM nodes"
-    return {(cluster, name): site.now - seen_at(*times) for cluster, name, *times in fetch(site.connection, seen, ())}
+    seen = select(*nodes.c["cluster", "name", "received_at", "last_time", "clock_skew_s"])
+    return {(cluster, name): site.now - seen_at(*times) for cluster, name, *times in site.connection.execute(seen)}
 
 
 def _silent(ages: Mapping[NodeName, float], running: Mapping[NodeName, int]) -> Found:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby, islice
+from itertools import islice
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -127,8 +127,8 @@ _OVER_S = 120.0  # the last two intervals of readings once a minute
 _BEFORE_S = 900.0
 # The rows of the last reading and of one some minutes before.
 _LOADS = (
-    "SELECT n.cluster, n.name, n.received_at, n.last_time, n.clock_skew_s, n.cpus, n.memory_total_bytes, "
-    "n.id, r.boot, b.boot_id, b.interfaces, r.packed FROM nodes n "
+    "SELECT n.id, n.cluster, n.name, n.received_at, n.last_time, n.clock_skew_s, n.cpus, n.memory_total_bytes, "
+    "r.boot, b.boot_id, b.interfaces, r.packed FROM nodes n "
     "LEFT JOIN readings r ON r.node_id = n.id AND n.received_at >= ? AND r.first_time >= coalesce("
     f"(SELECT max(s.first_time) FROM readings s WHERE s.node_id = n.id AND s.first_time <= n.last_time - {_OVER_S} "
     f"AND s.first_time > n.last_time - {_BEFORE_S + CHUNK_S}), n.last_time - {_OVER_S}) "
@@ -169,15 +169,22 @@ def node_loads(connection: Connection, now: float, ids: Sequence[int] | None = N
 def _read(connection: Connection, now: float, ids: Sequence[int] | None) -> Iterator[NodeLoad]:
     some = "" if ids is None else f"WHERE n.id IN ({', '.join('?' * len(ids))}) "
     rows = fetch(connection, _LOADS + some + _ORDER, (now - LATE_WITHIN_S, *(ids or ())))
-    readings = corrected([row[7:] for row in rows if row[-1] is not None])
-    known = [row[:8] for row, _ in groupby(rows, lambda row: row[:8])]
-    ids_read = np.array([row[7] for row in known])
-    begins, ends = (np.searchsorted(readings.node, ids_read + more).tolist() for more in (0, 1))
-    time = readings.columns.time.data  # as plain numbers: numpy's search takes ten times as long for a node
-    places = [[*_places(time, begin, end, row[3])] for row, begin, end in zip(known, begins, ends, strict=True)]
+    known: dict[int, list[Any]] = {}
+    parts = []
+    for number, *node, boot, boot_id, interfaces, packed in rows:
+        known[number] = node
+        if packed is not None:
+            parts.append((number, boot, boot_id, interfaces, packed))
+    read, ids_read = corrected(parts), np.array(list(known))
+    begins, ends = (np.searchsorted(read.node, ids_read + more).tolist() for more in (0, 1))
+    time = read.columns.time.data  # as plain numbers: numpy's search takes ten times as long for a node
+    places = [
+        [*_places(time, begin, end, last_time)]
+        for (_cluster, _name, _received_at, last_time, *_), begin, end in zip(known.values(), begins, ends, strict=True)
+    ]
     # In one step: that of a node costs as much.
-    chosen = iter(readings.columns[np.array([at for of in places for at in of], np.intp)].rows())
-    for (cluster, name, *times, cpus, total, _), of in zip(known, places, strict=True):
+    chosen = iter(read.columns[np.array([at for of in places for at in of], np.intp)].rows())
+    for (cluster, name, *times, cpus, total), of in zip(known.values(), places, strict=True):
         age_s, own = max(0.0, now - seen_at(*times)), list(islice(chosen, len(of)))
         state = status(age_s)
         yield NodeLoad(cluster, name, state, age_s, *(_UNKNOWN if state == "silent" else _rates(cpus, total, own)))

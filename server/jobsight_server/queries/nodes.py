@@ -261,7 +261,8 @@ def _known(
 def _running(connection: Connection, now: float) -> dict[NodeName, int]:
     query = select(jobs.c.cluster, job_nodes.c.node, func.count())
     query = query.join(jobs, jobs.c.id == job_nodes.c.run_id).where(is_running(now))
-    return {(row[0], row[1]): row[2] for row in connection.execute(query.group_by(jobs.c.cluster, job_nodes.c.node))}
+    rows = connection.execute(query.group_by(jobs.c.cluster, job_nodes.c.node))
+    return {(cluster, node): number for cluster, node, number in rows}
 
 
 def _value(node: _Known, rates: Mapping[NodeName, NodeLoad], sort: str) -> Any:

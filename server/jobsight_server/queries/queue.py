@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
 
 from sqlalchemy import BigInteger, Connection, cast, func, select
 
@@ -104,18 +103,22 @@ def queue(connection: Connection, now: float, cluster: str | None = None) -> Que
     )
 
 
-def _waiting(connection: Connection, cluster: str | None) -> dict[str, Any]:
-    """Return the waiting jobs of each queue: how many, their processors, and when the first was submitted."""
+_Waiting = tuple[int, int, float | None]
+"""The waiting jobs of a queue: how many, their processors, and when the first was submitted."""
+
+
+def _waiting(connection: Connection, cluster: str | None) -> dict[str, _Waiting]:
+    """Return the waiting jobs of each queue."""
     name = func.coalesce(jobs.c.queue, "")
     processors = cast(func.sum(func.coalesce(jobs.c.processors, 1)), BigInteger)
     query = select(name, func.count(), processors, func.min(jobs.c.submitted)).where(jobs.c.state == QUEUED)
     if cluster is not None:
         query = query.where(func.coalesce(jobs.c.cluster, "") == cluster)  # by the state's index: few jobs wait
-    return {row[0]: row[1:] for row in connection.execute(query.group_by(name))}
+    return {queue: (number, held, oldest) for queue, number, held, oldest in connection.execute(query.group_by(name))}
 
 
 def _queues(
-    connection: Connection, now: float, spans: Months | None, waiting: Mapping[str, Any], cluster: str | None
+    connection: Connection, now: float, spans: Months | None, waiting: Mapping[str, _Waiting], cluster: str | None
 ) -> list[QueueRow]:
     of_day: dict[str, dict[int, list[float]]] = defaultdict(dict)
     half: list[dict[str, float]] = [{}, {}]

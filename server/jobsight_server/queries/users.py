@@ -147,7 +147,7 @@ def user_clusters(connection: Connection, user: str) -> list[str]:
     """Return the clusters on which this user ran a job or has a history."""
     ran = select(job_counts.c.cluster).where(job_counts.c.user == user)
     learned = select(series.c.cluster).where(series.c.user == user)
-    return sorted(row[0] for row in connection.execute(ran.union(learned)))
+    return sorted(connection.scalars(ran.union(learned)))
 
 
 def last_end(connection: Connection, cluster: str, user: str) -> float | None:
