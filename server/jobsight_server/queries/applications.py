@@ -7,9 +7,8 @@ from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, false, func, literal_column, select
+from sqlalchemy import ColumnElement, Connection, false, func, select
 
-from jobsight_server.accounting.runs import ENDED
 from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask
 from jobsight_server.decision.evidence import ASKED_FOR
 from jobsight_server.forecasts import AnswerReader
@@ -31,10 +30,10 @@ from jobsight_server.savings.savings import (
     widened,
     within,
 )
-from jobsight_server.savings.totals import COLUMNS, METRICS
+from jobsight_server.savings.totals import METRICS, JobSums
 from jobsight_server.storage.engine import rows_of
 from jobsight_server.storage.schema import jobs, profiles
-from jobsight_server.storage.schema.jobs import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
+from jobsight_server.storage.schema.jobs import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, is_ended
 
 RANGE = "90d"
 ITS_CLUSTER = Parameter("cluster", "needed if several clusters know the user", NAME)
@@ -133,7 +132,7 @@ def applications(
         if asked.sort == "name":
             return row.application or ""
         of = saved["memory"].get(_group(cluster, user, row.application))
-        return -inf if of is None else saved_amounts(of[2:], "memory")["freed_hours"], row.jobs
+        return -inf if of is None else saved_amounts(of, "memory").freed_hours, row.jobs
 
     position, shown = asked.page_of(counted, value, lambda row: (row.application or "",))
     used = _used(connection, cluster, user, days, [row.application for row in shown])
@@ -144,7 +143,8 @@ def applications(
         advice: dict[str, SavingsRow | None] = dict.fromkeys(METRICS)
         for metric in METRICS:
             if (sums := saved[metric].get(group)) is not None:
-                advice[metric] = saving_row(connection, asking, "application", user, metric, days, sums)
+                of_group = (cluster, group)
+                advice[metric] = saving_row(connection, asking, "application", user, metric, days, of_group, sums)
         # Advice without a name is for the user's last job of any name.
         is_one = row.application is not None or len(counted) == 1
         last = asking.of(cluster, user, group) if is_one else None
@@ -165,8 +165,8 @@ def applications(
             )
         )
     first, newest = map(date_text, days)
-    gpus = [saved_amounts(of[2:], "runtime") for of in saved[_GPUS].values()]  # counted in the same unit
-    held, busy = (sum(of[name] for of in gpus) for name in ("requested_hours", "used_hours"))
+    gpus = [saved_amounts(of, "runtime") for of in saved[_GPUS].values()]  # counted in the same unit
+    held, busy = sum(of.requested_hours for of in gpus), sum(of.used_hours for of in gpus)
     number = sum(row.jobs for row in counted)
     return ApplicationList(*position, cluster, user, first, newest, number, held, busy, found)
 
@@ -190,8 +190,6 @@ class _Run(NamedTuple):
 def ended_of(cluster: str, user: str, days: Days, end: ColumnElement[Any] = jobs.c.end) -> list[Any]:
     """Return the conditions for the user's runs that ended in these days."""
     # From the index alone: reading the rows of a user with many jobs takes most of a second.
-    # The state as in the index, which has ended runs only.
-    is_ended = jobs.c.state == literal_column(f"'{ENDED}'")
     of_user = [jobs.c.cluster == cluster, jobs.c.user == user, is_ended]
     return [*of_user, end >= days.first * DAY_S, end < (days.last + 1) * DAY_S]
 
@@ -203,18 +201,18 @@ def _counted(connection: Connection, cluster: str, user: str, days: Days) -> lis
     return list(connection.execute(query.group_by(jobs.c.application)))
 
 
-def _saved(connection: Connection, cluster: str, user: str, days: Days) -> dict[str, dict[str, Sequence[Any]]]:
-    """Return by metric and application: cluster, name and sums of the counted jobs."""
+def _saved(connection: Connection, cluster: str, user: str, days: Days) -> dict[str, dict[str, JobSums]]:
+    """Return the sums of the counted jobs by metric and application."""
     stored = stored_days(connection)
     counted = within(days, stored)
     if stored is None or counted is None:
         return {metric: {} for metric in (*METRICS, _GPUS)}
     whole = widened(counted, stored)
-    rows = {
-        metric: sums_of_user(connection, metric, whole, "application", cluster, user) for metric in (*METRICS, _GPUS)
-    }
-    jobs_at = 2 + COLUMNS.index("jobs")
-    return {metric: {row[1]: row for row in of if row[jobs_at]} for metric, of in rows.items()}
+    found = {}
+    for metric in (*METRICS, _GPUS):
+        of_user = sums_of_user(connection, metric, whole, "application", cluster, user)
+        found[metric] = {name: sums for (_, name), sums in of_user.items() if sums.jobs}
+    return found
 
 
 _VALUES = select(profiles.c.run_id, profiles.c.metric, profiles.c.value).where(

@@ -12,8 +12,8 @@ from jobsight_server.ground.answers import Record
 from jobsight_server.queries.changed_use import Histogram
 from jobsight_server.savings.by_week import mean_node
 from jobsight_server.savings.kept_sums import as_date
-from jobsight_server.savings.savings import Days, saved_amounts, stored_days, sums_of_all, sums_of_user, widened
-from jobsight_server.savings.totals import COLUMNS
+from jobsight_server.savings.savings import Days, stored_days, sums_of_all, sums_of_user, widened
+from jobsight_server.savings.totals import COLUMNS, JobSums
 
 LISTED = 10
 """Lines of evidence behind a finding."""
@@ -76,11 +76,11 @@ class FindingsSite:
             return []
         return sums_of_all(self.connection, metric, self.days, level, columns=columns)
 
-    def saved(self, cluster: str, user: str) -> dict[str, Any]:
-        """Return what recommended requests of memory would save of one user's."""
+    def memory_of(self, cluster: str, user: str) -> JobSums:
+        """Return the sums of one user's memory."""
         assert self.days is not None  # of a user with sums
-        ((_, _, *sums),) = sums_of_user(self.connection, "memory", self.days, "user", cluster, user)
-        return saved_amounts(sums, "memory")
+        (sums,) = sums_of_user(self.connection, "memory", self.days, "user", cluster, user).values()
+        return sums
 
     def jobs(self, cluster: str, **filters: str) -> dict[str, str]:
         """Return the filters of a list of the cluster's jobs that ended in these days."""

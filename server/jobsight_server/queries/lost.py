@@ -5,36 +5,41 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from sqlalchemy import Connection
+from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
 
 from jobsight_server.decision.evidence import Resource
 from jobsight_server.ground.answers import Record
 from jobsight_server.profiler.exactness import IDLE
 from jobsight_server.savings.savings import Days, saved_amounts, sums_of_all
-from jobsight_server.savings.today import MEMORY, PROCESSORS, TOOK_S
-from jobsight_server.storage.engine import fetch
+from jobsight_server.savings.today import TOOK_S
+from jobsight_server.storage.schema import jobs, profiles
+from jobsight_server.storage.schema.jobs import ASKED_MEMORY, ASKED_PROCESSORS, is_ended
 
 GPU_IDLE = 0.05
 """Busiest moment of a job's GPUs that proves them idle; a busier one says nothing of the rest of the time."""
 
-_OF_LOG = "WHERE state = 'ended'"
+
+def _profile(metric: str) -> ColumnElement[bool]:
+    return and_(profiles.c.run_id == jobs.c.id, profiles.c.metric == metric)
+
+
+_FAILED = or_(jobs.c.exit_status != 0, jobs.c.ended_abnormally)
 # A job that failed with more memory than it requested ran out of it, whatever the log says.
+_OUT_OF_MEMORY = and_(_FAILED, ASKED_MEMORY > 0, profiles.c.value * ASKED_PROCESSORS > ASKED_MEMORY)
+_METRIC = case((jobs.c.failure == "time", "runtime"), else_="memory").label("metric")
+_SPENT = (jobs.c.processors * TOOK_S).label("spent_s")
 _KILLED = (
-    "SELECT cluster, \"user\", application, CASE failure WHEN 'time' THEN 'runtime' ELSE 'memory' END AS metric, "
-    f"{PROCESSORS}, count(*), sum(processors * {TOOK_S}) / 3600.0 AS hours FROM jobs LEFT JOIN profiles p "
-    f"ON p.run_id = jobs.id AND p.metric = 'memory' {_OF_LOG} AND (failure IN ('time', 'memory') OR "
-    f"((exit_status <> 0 OR ended_abnormally) AND {MEMORY} > 0 AND p.value * {PROCESSORS} > {MEMORY})) "
-    "GROUP BY 1, 2, 3, 4, 5 ORDER BY hours DESC"
+    select(*jobs.c["cluster", "user", "application"], _METRIC, ASKED_PROCESSORS.label("held"), _SPENT)
+    .outerjoin(profiles, _profile("memory"))
+    .where(is_ended, or_(jobs.c.failure.in_(("time", "memory")), _OUT_OF_MEMORY))
+    .subquery()
 )
+_IDLE = (jobs.c.gpus - func.coalesce(profiles.c.mean, profiles.c.value)) * TOOK_S
 _IDLE_GPUS = (
-    f"SELECT \"user\", coalesce(application, ''), count(*), sum(jobs.gpus * {TOOK_S}) / 3600.0, "
-    f"sum((jobs.gpus - coalesce(p.mean, p.value)) * {TOOK_S}) / 3600.0 FROM jobs JOIN profiles p ON p.run_id = jobs.id "
-    f"AND p.metric = 'gpu_utilisation' {_OF_LOG} AND jobs.gpus > 0 "
-    f"AND (p.mean IS NOT NULL OR p.value <= {GPU_IDLE} * jobs.gpus) GROUP BY 1, 2"
-)
-_UNSEEN = (
-    f'SELECT "user", count(*), sum(processors * {TOOK_S}) / 3600.0 AS hours FROM jobs JOIN profiles p '
-    "ON p.run_id = jobs.id AND p.metric = 'cpu' WHERE processors > 0 AND p.reason = ? GROUP BY 1 ORDER BY hours DESC"
+    select(jobs.c.user, jobs.c.application, func.count(), func.sum(jobs.c.gpus * TOOK_S), func.sum(_IDLE))
+    .join(profiles, _profile("gpu_utilisation"))
+    .where(is_ended, jobs.c.gpus > 0, or_(profiles.c.mean.is_not(None), profiles.c.value <= GPU_IDLE * jobs.c.gpus))
+    .group_by(jobs.c.user, jobs.c.application)
 )
 
 
@@ -73,12 +78,13 @@ class Unseen(Record):
 def killed_jobs(connection: Connection) -> list[Killed]:
     """Return the applications with jobs that ran out of their own requests; those that lost most are first."""
     found: dict[tuple[str, ...], Killed] = {}
-    for cluster, user, application, metric, processors, jobs, hours in fetch(connection, _KILLED, ()):
-        of = found.setdefault(
-            (cluster, user, application or "", metric),
-            Killed(cluster, user, application or "", metric, processors or 1, 0, 0.0),
-        )
-        of.jobs, of.hours = of.jobs + int(jobs), of.hours + float(hours or 0.0)
+    *same, spent_s = _KILLED.c
+    hours = func.sum(spent_s) / 3600.0
+    query = select(*same, func.count().label("jobs"), hours.label("hours")).group_by(*same).order_by(hours.desc())
+    for row in connection.execute(query):
+        name = (row.cluster, row.user, row.application or "", row.metric)
+        of = found.setdefault(name, Killed(*name, row.held or 1, 0, 0.0))
+        of.jobs, of.hours = of.jobs + row.jobs, of.hours + float(row.hours or 0.0)
     return sorted(found.values(), key=lambda one: -one.hours)
 
 
@@ -89,18 +95,19 @@ def idle_jobs(connection: Connection, days: Days) -> Iterator[IdleUse]:
     """
     of_processors: dict[tuple[str, str], IdleUse] = {}
     for _, user, application, *sums in sums_of_all(connection, "cpu", days, "group"):
-        of, hours = (
-            of_processors.setdefault((user, application), IdleUse(user, application, "processors", 0, 0.0, 0.0)),
-            (saved_amounts(sums, "runtime")),
-        )
-        of.jobs += hours["jobs"]
-        of.held_hours += hours["requested_hours"]
-        of.idle_hours += hours["requested_hours"] - hours["used_hours"]
+        of = of_processors.setdefault((user, application), IdleUse(user, application, "processors", 0, 0.0, 0.0))
+        amounts = saved_amounts(sums, "runtime")
+        of.jobs += amounts.jobs
+        of.held_hours += amounts.requested_hours
+        of.idle_hours += amounts.requested_hours - amounts.used_hours
     yield from of_processors.values()
-    for user, application, jobs, held, idle in fetch(connection, _IDLE_GPUS, ()):
-        yield IdleUse(user, application, "gpus", int(jobs), float(held), float(idle))
+    for user, application, number, held_s, idle_s in connection.execute(_IDLE_GPUS):
+        yield IdleUse(user, application or "", "gpus", number, held_s / 3600.0, idle_s / 3600.0)
 
 
 def unseen_runs(connection: Connection) -> list[Unseen]:
     """Return the users with runs that were idle or not seen by the batch system; those that held most are first."""
-    return [Unseen(user, int(runs), float(hours)) for user, runs, hours in fetch(connection, _UNSEEN, (IDLE.reason,))]
+    hours = func.sum(jobs.c.processors * TOOK_S) / 3600.0
+    query = select(jobs.c.user, func.count(), hours).join(profiles, _profile("cpu")).group_by(jobs.c.user)
+    query = query.where(jobs.c.processors > 0, profiles.c.reason == IDLE.reason).order_by(hours.desc())
+    return [Unseen(user, number, float(held)) for user, number, held in connection.execute(query)]

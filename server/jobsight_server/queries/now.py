@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, func, select, text
+from sqlalchemy import Connection, func, select
 
 from jobsight_server.accounting.last_read import is_running
 from jobsight_server.accounting.runs import RUNNING
@@ -18,10 +18,10 @@ from jobsight_server.ground.listing import Asked, Listing, ListPage, Position
 from jobsight_server.queries.node_states import NodeLoad, NodeName, node_loads
 from jobsight_server.queries.rejected import rejections
 from jobsight_server.queries.running import Foreseen, Resource, nodes_of_running, running_out
-from jobsight_server.storage.engine import fetch, whole
+from jobsight_server.storage.engine import whole
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.readings.size_cap import DELETED
-from jobsight_server.storage.schema import accounting_files, job_counts, jobs, running_use
+from jobsight_server.storage.schema import accounting_files, job_counts, jobs, nodes, readings, running_use
 from jobsight_server.storage.schema.jobs import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 from jobsight_server.storage.server_states import trend
 
@@ -182,9 +182,9 @@ def _run_figures(connection: Connection, now: float) -> RunFigures:
 def samples_per_s(connection: Connection, now: float) -> list[float]:
     """Return the samples stored per second in each bar of the last 15 minutes, oldest first."""
     begin = now - RATE_BARS * RATE_BAR_S
-    bar = whole(connection, "(received_at - :begin) / :bar")
-    query = f"SELECT {bar}, sum(samples) FROM readings WHERE received_at >= :begin AND received_at < :now GROUP BY 1"
-    rows = connection.execute(text(query), {"begin": begin, "bar": RATE_BAR_S, "now": now})
+    bar = whole(connection, (readings.c.received_at - begin) / RATE_BAR_S).label("bar")
+    query = select(bar, func.sum(readings.c.samples)).group_by("bar")
+    rows = connection.execute(query.where(readings.c.received_at >= begin, readings.c.received_at < now))
     samples = {int(bar_number): int(count) for bar_number, count in rows}
     return [samples.get(i, 0) / RATE_BAR_S for i in range(RATE_BARS)]
 
@@ -260,7 +260,7 @@ def _running(
 
 
 def _server(connection: Connection, now: float, events: Mapping[tuple[str, str], int]) -> Server:
-    known = [_agent(agent) for (agent,) in fetch(connection, "SELECT agent FROM nodes", ())]
+    known = [_agent(agent) for agent in connection.scalars(select(nodes.c.agent))]
     found = trend(connection, now)
     growth, state = found.growth_bytes_s, found.now
     logs = connection.execute(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.advice.words import Scheduler
@@ -20,42 +20,33 @@ from jobsight_server.queries.lost import IdleUse, Killed, Unseen, idle_jobs, kil
 from jobsight_server.queries.rejected import REJECTIONS, rejections
 from jobsight_server.savings.confidence import Freed, over_users
 from jobsight_server.savings.savings import REASONS, Asking, Days, saved_amounts, stored_days, sums_of_all, widened
-from jobsight_server.savings.today import (
-    DAYS,
-    LEAST,
-    MEMORY,
-    PROCESSORS,
-    TOOK_S,
-    WALLTIME,
-    Line,
-    larger_line,
-    lines_of_week,
-)
+from jobsight_server.savings.today import DAYS, LEAST, TOOK_S, Line, larger_line, lines_of_week
 from jobsight_server.savings.totals import COLUMNS
 from jobsight_server.savings.waste import WASTE, WasteList, waste
-from jobsight_server.storage.engine import fetch
+from jobsight_server.storage.job_counts import NUMBER
+from jobsight_server.storage.schema import job_counts, job_nodes, jobs, profiles
+from jobsight_server.storage.schema.jobs import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, is_ended
 
 KEPT = 3
 """Largest requests without advice to name."""
 BUSY_AT_MOST = 0.25
 """Largest share of its processors or GPUs that an idle application uses."""
 
-_GIB = 2.0**30
+_NODES_OF = select(job_nodes.c.run_id, func.count().label("nodes")).group_by(job_nodes.c.run_id).subquery()
 _LARGEST_ON_A_NODE = (
-    "SELECT max(j.requested_memory_bytes / held.nodes) FROM jobs j JOIN "
-    "(SELECT run_id, count(*) AS nodes FROM job_nodes GROUP BY run_id) held ON held.run_id = j.id "
-    "WHERE j.memory_is_virtual IS NULL OR NOT j.memory_is_virtual"
+    select(func.max(jobs.c.requested_memory_bytes // _NODES_OF.c.nodes))
+    .join(_NODES_OF, _NODES_OF.c.run_id == jobs.c.id)
+    .where(jobs.c.memory_is_virtual.is_not(True))
 )
-_HELD = (
-    f"SELECT count(*), sum({MEMORY} * {TOOK_S}) / {_GIB * 3600}, sum(processors * {TOOK_S}) / 3600.0, "
-    f"sum({WALLTIME} * processors) / 3600.0, sum(gpus * {TOOK_S}) / 3600.0 "
-    "FROM jobs WHERE state = 'ended' AND \"end\" >= ?"
-)
+_PROCESSORS = jobs.c.processors
+_EACH_S = (ASKED_MEMORY * TOOK_S / 2.0**30, _PROCESSORS * TOOK_S, ASKED_WALLTIME * _PROCESSORS, jobs.c.gpus * TOOK_S)
+_HELD = select(func.count(), *(func.sum(each) / 3600.0 for each in _EACH_S)).where(is_ended)
 _USED_UNASKED = (
-    f"SELECT count(*), sum(p.value * {PROCESSORS} * {TOOK_S}) / {_GIB * 3600} FROM jobs JOIN profiles p "
-    f"ON p.run_id = jobs.id AND p.metric = 'memory' WHERE p.value IS NOT NULL AND {MEMORY} = 0"
+    select(func.count(), func.sum(profiles.c.value * ASKED_PROCESSORS * TOOK_S) / (2.0**30 * 3600.0))
+    .join(profiles, (profiles.c.run_id == jobs.c.id) & (profiles.c.metric == "memory"))
+    .where(profiles.c.value.is_not(None), func.coalesce(ASKED_MEMORY, 0) == 0)
 )
-_NOT_ENDED = "SELECT state, sum(n) FROM job_counts WHERE state <> 'ended' GROUP BY state ORDER BY state"
+_NOT_ENDED = select(job_counts.c.state, NUMBER).where(job_counts.c.state != "ended").group_by(job_counts.c.state)
 
 
 Total = Literal["memory", "processors", "runtime", "gpus"]
@@ -159,8 +150,7 @@ def report(
     killed, idle = killed_jobs(connection), list(idle_jobs(connection, whole))
     weeks = ACCURACY.asked("metric", limit=50, by="cluster")
     counted = waste(connection, asking, WASTE.asked(by="cluster"), stored)
-    ((node_bytes,),) = fetch(connection, _LARGEST_ON_A_NODE, ())
-    ((unasked, unasked_hours),) = fetch(connection, _USED_UNASKED, ())
+    unasked, unasked_hours = connection.execute(_USED_UNASKED).one()
     unadvised = [line for line in lines if line.metric == "memory" and line.kept not in (None, "as requested")]
     return Report(
         waste=counted,
@@ -175,9 +165,9 @@ def report(
         killed=killed,
         idle=idle,
         unseen=unseen_runs(connection),
-        unasked_jobs=int(unasked),
+        unasked_jobs=unasked,
         unasked_hours=float(unasked_hours or 0.0),
-        node_bytes=node_bytes,
+        node_bytes=connection.scalar(_LARGEST_ON_A_NODE),
         node_hour=node_hour,
         accuracy=accuracy_list(connection, weeks, stored, reader.config.coverage, now),
         excluded=_excluded(connection, counted),
@@ -185,17 +175,18 @@ def report(
 
 
 def _held(connection: Connection, since: float) -> ReportTotals:
-    ((jobs, *hours),) = fetch(connection, _HELD, (since,))
-    return ReportTotals(int(jobs), *(float(each or 0.0) for each in hours))
+    number, *hours = connection.execute(_HELD.where(jobs.c.end >= since)).one()
+    return ReportTotals(number, *(float(each or 0.0) for each in hours))
 
 
-def _freed_by(connection: Connection, days: Days, level: str) -> Counter[tuple[str, ...]]:
+def _freed_by(connection: Connection, days: Days, level: str) -> dict[tuple[str, ...], float]:
     """Return the GiB-hours that advice at each submission would have freed, by the names of the level."""
-    freed: Counter[tuple[str, ...]] = Counter()
+    freed: dict[tuple[str, ...], float] = defaultdict(float)
     for _, *row in sums_of_all(connection, "memory", days, level):
         names, sums = row[: -len(COLUMNS)], row[-len(COLUMNS) :]
-        if sums[COLUMNS.index("jobs")]:
-            freed[tuple(names)] += saved_amounts(sums, "memory")["freed_hours"]
+        amounts = saved_amounts(sums, "memory")
+        if amounts.jobs:
+            freed[tuple(names)] += amounts.freed_hours
     return freed
 
 
@@ -268,7 +259,8 @@ def _excluded(connection: Connection, found: WasteList) -> list[Excluded]:
     """Return what counts nowhere: lines without a job, runs without an end, jobs without a value or a request."""
     events = read_event_counts(connection)
     rows = [Excluded(REJECTIONS[each.name], each.label, each.value) for each in rejections(events)]
-    rows += [Excluded("Runs", f"that were {state}", int(n)) for state, n in fetch(connection, _NOT_ENDED, ())]
+    not_ended = connection.execute(_NOT_ENDED.order_by(job_counts.c.state))
+    rows += [Excluded("Runs", f"that were {state}", n) for state, n in not_ended]
     for resource, left in found.left_out.items():
         rows += [Excluded(resource, words, n) for reason, words in REASONS.items() if (n := getattr(left, reason))]
     for (name, label), n in events.items():

@@ -9,6 +9,8 @@ from heapq import nlargest
 from operator import itemgetter
 from typing import Any
 
+from sqlalchemy import func, select
+
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.advice.words import log_format
 from jobsight_server.forecasts.last_runs import last_runs
@@ -29,17 +31,17 @@ from jobsight_server.queries.findings import (
 )
 from jobsight_server.savings.confidence import over_users
 from jobsight_server.savings.kept_sums import as_date
+from jobsight_server.savings.savings import saved_amounts
 from jobsight_server.settings.declared import Settings
-from jobsight_server.storage.engine import fetch
+from jobsight_server.storage.schema import jobs
+from jobsight_server.storage.schema.jobs import took_s
 
 _BUSY_AT_MOST = {"cpu": 0.25, "gpu_utilisation": 0.05}
 _GPUS_OF_A_NODE = 4.0
 _USERS_READ = 8
-_KILLS = (
-    'SELECT cluster, "user", application, failure, count(*) AS runs, '
-    'sum(("end" - start - coalesce(suspended_s, 0)) * coalesce(processors, 1)) / 3600.0 AS hours '
-    'FROM jobs WHERE failure IS NOT NULL AND "end" >= ? AND "end" < ? GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 3, 4'
-)
+_NAMED = jobs.c["cluster", "user", "application", "failure"]
+_RUNS, _LOST_S = func.count().label("runs"), func.sum(took_s * func.coalesce(jobs.c.processors, 1)).label("lost_s")
+_KILLS = select(*_NAMED, _RUNS, _LOST_S).where(jobs.c.failure.is_not(None)).group_by(*_NAMED)
 _KILLED_AS = {"time": "at their time limit", "memory": "out of memory"}
 
 
@@ -59,22 +61,24 @@ def _killed(site: FindingsSite) -> Found:
     if site.days is None:
         return
     of_user: dict[tuple[str, str], list[Any]] = defaultdict(list)
-    for cluster, user, *of in fetch(site.connection, _KILLS, (site.days.first * DAY_S, (site.days.last + 1) * DAY_S)):
-        of_user[cluster, user].append(of)
+    ends = (jobs.c.end >= site.days.first * DAY_S, jobs.c.end < (site.days.last + 1) * DAY_S)
+    order = (_RUNS.desc(), jobs.c.application, jobs.c.failure)
+    for row in site.connection.execute(_KILLS.where(*ends).order_by(*order)):
+        of_user[row.cluster, row.user].append(row)
     for (cluster, user), rows in of_user.items():
-        hours = sum(row[3] for row in rows)
+        hours = sum(row.lost_s for row in rows) / 3600.0
         if (cost := hours / site.processors / site.weeks) < WORTH_HOURS:
             continue
-        killed = {how: sum(row[2] for row in rows if row[1] == failure) for failure, how in _KILLED_AS.items()}
+        killed = {how: sum(row.runs for row in rows if row.failure == failure) for failure, how in _KILLED_AS.items()}
         how = " and ".join(f"{number:,} {words}" for words, number in killed.items() if number)
-        most, (application, _, number, _) = sum(killed.values()), rows[0]
+        most, application, number = sum(killed.values()), rows[0].application, rows[0].runs
         text = f"{many(most, 'job')} killed in {7.0 * site.weeks:.0f} days, {how}: {hours:,.0f} processor-hours lost"
         of = f" (most of {application}: {number:,})" if application and number < most else ""
         of = f" (all of {application})" if application and len(rows) == 1 else of
         action = f"Ask {user} to request what My jobs recommends, or to write checkpoints."
         to_user = f"{text[0].lower()}{text[1:]}{of}. What to request instead is on your page, My jobs."
-        jobs = site.jobs(cluster, user=user, outcome="killed")
-        yield ("user", cluster, user), Finding("killed", f"{text}{of}.", action, cost, jobs, to_user=to_user)
+        listed = site.jobs(cluster, user=user, outcome="killed")
+        yield ("user", cluster, user), Finding("killed", f"{text}{of}.", action, cost, listed, to_user=to_user)
 
 
 def _gains(site: FindingsSite, settings: Settings, rows: list[Row], unsure: Collection[str]) -> Found:
@@ -85,15 +89,15 @@ def _gains(site: FindingsSite, settings: Settings, rows: list[Row], unsure: Coll
         if held > bound and user not in unsure:
             of_cluster[cluster].append((bound - held, user))
     for cluster, users in of_cluster.items():
-        most = [(user, site.saved(cluster, user)) for _, user in sorted(users)[:LISTED]]
-        freed = over_users(of["freed_hours"] / site.weeks / site.gib for _, of in most)
+        most = [(user, saved_amounts(site.memory_of(cluster, user), "memory")) for _, user in sorted(users)[:LISTED]]
+        freed = over_users(of.freed_hours / site.weeks / site.gib for _, of in most)
         if freed.amount < WORTH_HOURS:
             continue
         between = "too few users for an interval"
         if freed.low is not None and freed.high is not None:
             between = f"{_nodes(freed.low)} to {_nodes(freed.high)} (90 %)"
-        kills = sum(of["would_run_out"] for _, of in most) / site.weeks
-        new = sum(max(0, of["would_run_out"] - of["needed_more"]) for _, of in most) / site.weeks
+        kills = sum(of.would_run_out for _, of in most) / site.weeks
+        new = sum(max(0, of.would_run_out - of.needed_more) for _, of in most) / site.weeks
         text = (
             f"Lower memory for {many(len(most), 'user')} of {cluster}: {_nodes(freed.amount)} nodes, "
             f"{between}; {kills:.1f} jobs a week would run out, {new:.1f} of them new."
@@ -104,7 +108,7 @@ def _gains(site: FindingsSite, settings: Settings, rows: list[Row], unsure: Coll
         if cluster in {limits.cluster for limits in settings.adjust}:
             action, lines = f"jobsight adjust changes jobs of {cluster} already: raise its users_share.", None
         evidence = [
-            FindingEvidence("user", cluster, user, f"{of['freed_hours'] / site.weeks:,.0f} GiB-hours a week to free")
+            FindingEvidence("user", cluster, user, f"{of.freed_hours / site.weeks:,.0f} GiB-hours a week to free")
             for user, of in most
         ]
         jobs = site.jobs(cluster, used_below="50")

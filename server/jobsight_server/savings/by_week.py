@@ -19,7 +19,7 @@ from jobsight_server.savings.confidence import Freed, over_users_each
 from jobsight_server.savings.kept_sums import Date, date_text, week_of
 from jobsight_server.savings.savings import stored_days
 from jobsight_server.storage.engine import fetch
-from jobsight_server.storage.schema import adjustments, nodes, trial_jobs
+from jobsight_server.storage.schema import adjustments, nodes, savings, savings_groups, trial_jobs
 
 WEEKS = 8
 FOLLOWED = 0.9, 1.1
@@ -30,11 +30,10 @@ _CHANGED_BEFORE_DAYS = 30
 """How long before the first week a job of it may have been changed."""
 _COUNTED = ("jobs", "requested", "reserved", "request_held", "bound_held", "request_failures")
 # Without names: they are looked up once, not for each week.
-_OF_WEEKS = (
-    f"SELECT first_day, group_id, {', '.join(_COUNTED)} FROM savings WHERE metric = 'memory' AND level = 'user' "
-    "AND period = 'week' AND first_day BETWEEN ? AND ? AND jobs > 0"
+_WEEKS = select(*savings.c["first_day", "group_id", *_COUNTED]).where(
+    savings.c.metric == "memory", savings.c.level == "user", savings.c.period == "week", savings.c.jobs > 0
 )
-_USERS = "SELECT id, cluster, \"user\" FROM savings_groups WHERE application = '' AND queue = '' AND account = ''"
+_USERS = select(*savings_groups.c["id", "cluster", "user"]).filter_by(application="", queue="", account="")
 _OF_CHANGES = ("freed", "lowered", "lowered_ran_out", "shortened", "shortened_ran_out")
 _COLUMNS = ("jobs", "held", "reserved", "possible", "ran_out", *_OF_CHANGES)
 """Summed by user and week: numbers of jobs, and node-hours."""
@@ -171,10 +170,10 @@ def _read(connection: Connection, cluster: str | None, mondays: list[int], gib: 
     if not mondays:
         return [], np.zeros((len(_COLUMNS), 0, 0))
     first, last = mondays[0], mondays[-1] + 6
-    numbers = chain.from_iterable(fetch(connection, _OF_WEEKS, (first, last)))
-    of_weeks = np.fromiter(numbers, np.float64).reshape(-1, 2 + len(_COUNTED)).T
+    rows = fetch(connection, _WEEKS.where(savings.c.first_day.between(first, last)), {})
+    of_weeks = np.fromiter(chain.from_iterable(rows), np.float64).reshape(-1, 2 + len(_COUNTED)).T
     days, ids, jobs, requested, reserved, held, bound_held, ran_out = of_weeks
-    named = {group: user for group, place, user in fetch(connection, _USERS, ()) if cluster in (None, place)}
+    named = {group: user for group, place, user in connection.execute(_USERS) if cluster in (None, place)}
     groups, places = np.unique(ids, return_inverse=True)
     of_groups = [named.get(int(group)) for group in groups]  # None on another cluster
     runs = changed_runs(connection, (first - _CHANGED_BEFORE_DAYS) * DAY_S, cluster)

@@ -15,33 +15,20 @@ from math import ceil, isclose, log2
 from typing import Annotated, Any, NamedTuple
 
 from msgspec import Meta
-from sqlalchemy import Connection, and_, delete, select, text
+from sqlalchemy import ColumnElement, Connection, Integer, Table, Text, and_, bindparam, delete, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.series import accuracy, within20
 from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.decision.evidence import ASKED_FOR
-from jobsight_server.storage.engine import fetch_by_keys, write_many
-from jobsight_server.storage.schema import forecast_scores, savings, savings_groups
+from jobsight_server.storage.engine import fetch_by_keys, insert_into, insertion, keyed, upsert, write_many
+from jobsight_server.storage.schema import forecast_scores, savings, savings_groups, waits
 
 OTHER = "(other applications)"
 """Stands for further applications of a user with very many, such as one for each time of day."""
 GROUPS_OF_A_USER = 100
 
 _LONGEST = 100  # PostgreSQL does not accept index entries above 2,704 bytes
-
-_FIND = (
-    'WITH asked(cluster, "user", application, queue, account) AS (VALUES {asked}) '
-    'SELECT g.cluster, g."user", g.application, g.queue, g.account, g.id FROM asked CROSS JOIN savings_groups g '
-    'WHERE g.cluster = asked.cluster AND g."user" = asked."user" '
-    "AND g.application = asked.application AND g.queue = asked.queue AND g.account = asked.account"
-)
-_COUNT = (
-    'WITH asked(cluster, "user") AS (VALUES {asked}) '
-    'SELECT g.cluster, g."user", count(*) FROM asked CROSS JOIN savings_groups g '
-    'WHERE g.cluster = asked.cluster AND g."user" = asked."user" GROUP BY g.cluster, g."user"'
-)
-_ADD_GROUP = 'INSERT INTO savings_groups (cluster, "user", application, queue, account) VALUES (?, ?, ?, ?, ?)'
 
 
 class GroupName(NamedTuple):
@@ -52,6 +39,11 @@ class GroupName(NamedTuple):
     application: str
     queue: str
     account: str
+
+
+_FIND = keyed(savings_groups, GroupName._fields, "id")
+_OF_USERS = keyed(savings_groups, ("cluster", "user"), "id")
+_ADD_GROUP = insertion(savings_groups, GroupName._fields)
 
 
 def group_name(cluster: str, user: str, application: str | None, queue: str | None, account: str | None) -> GroupName:
@@ -79,7 +71,7 @@ def counted_as(connection: Connection, names: Sequence[GroupName]) -> dict[Group
     """Return the group in which each counts: itself, or by queue ``OTHER`` after a user's ``GROUPS_OF_A_USER``."""
     known = known_ids(connection, names)
     users = list(dict.fromkeys(name[:2] for name in names if name not in known))
-    count: Counter[tuple[str, str]] = Counter({(c, u): n for c, u, n in fetch_by_keys(connection, _COUNT, users)})
+    count = Counter((cluster, user) for cluster, user, _ in fetch_by_keys(connection, _OF_USERS, users))
     found = {name: name for name in known}
     for name in names:
         if name not in found:
@@ -147,6 +139,9 @@ def date_text(day: int) -> str:
     return as_date(day).isoformat()
 
 
+_KEY = ("metric", "level", "period", "first_day", "group_id")
+
+
 @dataclass(frozen=True, slots=True)
 class KeptSums:
     """One table: sums of ``columns``, for days and for the longer ``period``; ``period_of`` gives a day's.
@@ -155,7 +150,7 @@ class KeptSums:
     and level that have sums of weeks too.
     """
 
-    table: str
+    table: Table
     metrics: Sequence[str]
     columns: Sequence[str]
     levels: Sequence[str]
@@ -178,49 +173,42 @@ class KeptSums:
                 for period, first_day in (("day", day), *self._longer(metric, level, day)):
                     into = added.setdefault((metric, level, period, first_day, ids[of[level]]), [0] * len(total))
                     into[:] = [a + b for a, b in zip(into, total, strict=True)]
-        insert = (
-            f"INSERT INTO {self.table} (metric, level, period, first_day, group_id, {', '.join(self.columns)}) "
-            f"VALUES (?, ?, ?, ?, ?{', ?' * len(self.columns)}) {self._on_conflict}"
-        )
-        write_many(connection, insert, [(*key, *total) for key, total in added.items()])
+        rows = [(*key, *total) for key, total in added.items()]
+        write_many(connection, upsert(self.table, (*_KEY, *self.columns), added=self.columns), rows)
 
     def take_back(self, connection: Connection, day: int) -> None:
         """Remove the day's rows, and their sums from the longer periods'."""
-        minus = text(
-            f"INSERT INTO {self.table} (metric, level, period, first_day, group_id, {', '.join(self.columns)}) "
-            "SELECT metric, level, :period, :longer, group_id, "
-            f"{', '.join(f'-{name}' for name in self.columns)} FROM {self.table} "
-            f"WHERE metric = :metric AND level = :level AND period = 'day' AND first_day = :day {self._on_conflict}"
-        )
-        rows_of_day = text(f"DELETE FROM {self.table} WHERE {_OF_KEY} AND period = 'day' AND first_day = :day")
+        of = self.table.c
+        longer = (bindparam("longer", type_=Text), bindparam("begin", type_=Integer))
+        less = select(of.metric, of.level, *longer, of.group_id, *(-of[name] for name in self.columns))
+        insert = insert_into(connection, self.table).from_select((*_KEY, *self.columns), less.where(*self._of_key()))
+        sums = {name: of[name] + insert.excluded[name] for name in self.columns}
+        minus = insert.on_conflict_do_update(index_elements=_KEY, set_=sums)
         for key in self._keys(day):
-            for period, longer in self._longer(key["metric"], key["level"], day):
-                connection.execute(minus, {**key, "period": period, "longer": longer})
-            connection.execute(rows_of_day, key)
+            for period, begin in self._longer(key["of_metric"], key["of_level"], day):
+                connection.execute(minus, {**key, "longer": period, "begin": begin})
+            connection.execute(delete(self.table).where(*self._of_key()), key)
 
     def forget_empty(self, connection: Connection, day: int) -> None:
         """Remove the rows of the day's longer periods that count no jobs."""
-        empty = " AND ".join(f"{name} = 0" for name in self.is_used_by)
-        query = f"DELETE FROM {self.table} WHERE {_OF_KEY} AND period = :period AND first_day = :day AND {empty}"
+        empty = delete(self.table).where(*self._of_key(), *(self.table.c[name] == 0 for name in self.is_used_by))
         for key in self._keys(day):
-            for period, longer in self._longer(key["metric"], key["level"], day):
-                connection.execute(text(query), {**key, "period": period, "day": longer})
+            for period, begin in self._longer(key["of_metric"], key["of_level"], day):
+                connection.execute(empty, {**key, "of_period": period, "of_day": begin})
 
     def _longer(self, metric: object, level: object, day: int) -> list[tuple[str, int]]:
         weeks = [("week", week_of(day))] if (metric, level) == self.by_week else []
         return [(self.period, self.period_of(day)), *weeks]
 
-    @property
-    def _on_conflict(self) -> str:
-        sums = ", ".join(f"{name} = {self.table}.{name} + excluded.{name}" for name in self.columns)
-        return f"ON CONFLICT (metric, level, period, first_day, group_id) DO UPDATE SET {sums}"
+    def _of_key(self) -> list[ColumnElement[bool]]:
+        # The leading columns of the key: each statement is a look-up.
+        of = self.table.c
+        names = {of.metric: "of_metric", of.level: "of_level", of.period: "of_period", of.first_day: "of_day"}
+        return [column == bindparam(name) for column, name in names.items()]
 
     def _keys(self, day: int) -> list[dict[str, object]]:
-        # The leading columns of the key: each statement is a look-up.
-        return [{"metric": metric, "level": level, "day": day} for metric in self.metrics for level in self.levels]
-
-
-_OF_KEY = "metric = :metric AND level = :level"
+        of_day = {"of_period": "day", "of_day": day}
+        return [of_day | {"of_metric": metric, "of_level": level} for metric in self.metrics for level in self.levels]
 
 
 PARTS = 1_000_000
@@ -231,7 +219,7 @@ SCORES = ("jobs", "accuracy", "within20", "bounds", "held")
 
 SCORE_LEVELS = ("cluster", "user", "application")
 
-SCORES_KEPT = KeptSums("forecast_scores", tuple(METRICS), SCORES, SCORE_LEVELS, "week", week_of, ("jobs", "bounds"))
+SCORES_KEPT = KeptSums(forecast_scores, tuple(METRICS), SCORES, SCORE_LEVELS, "week", week_of, ("jobs", "bounds"))
 
 
 def score_of(row: Any, recommended: float | None) -> tuple[int, ...] | None:
@@ -260,9 +248,7 @@ WAITS = 113
 """Classes of waits: the first are of a second at most, and each goes a fifth further than the one before, up to nine
 years."""
 
-WAITS_KEPT = KeptSums(
-    "waits", [f"{each}" for each in range(WAITS)], ("jobs",), ("queue",), "month", month_of, ("jobs",)
-)
+WAITS_KEPT = KeptSums(waits, tuple(map(str, range(WAITS))), ("jobs",), ("queue",), "month", month_of, ("jobs",))
 
 
 def wait_class(waited_s: float) -> int:

@@ -7,7 +7,7 @@ from functools import cache, lru_cache, partial
 from operator import truediv
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, bindparam, func, select
 
 from jobsight_server.advice.recommendation import Recommendation, asked_as, recommend
 from jobsight_server.advice.words import KEPT
@@ -16,8 +16,9 @@ from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.last_runs import LastRun, last_runs
 from jobsight_server.ground.answers import Record
 from jobsight_server.savings.kept_sums import OTHER, group_name, month_of
-from jobsight_server.savings.totals import AMOUNTS, COLUMNS, METRICS
+from jobsight_server.savings.totals import AMOUNTS, COLUMNS, METRICS, JobSums
 from jobsight_server.storage.engine import fetch
+from jobsight_server.storage.schema import savings
 
 BY = ("user", "application", "queue", "account", "cluster")
 LISTED = 10
@@ -27,8 +28,6 @@ _DIVISORS = {
     metric: tuple(unit if name in AMOUNTS else 1.0 for name in COLUMNS)
     for metric, unit in (("memory", 2.0**30 * 3600.0), ("runtime", 3600.0))
 }
-
-_JOBS, _NEEDED_MORE = COLUMNS.index("jobs"), COLUMNS.index("needed_more")
 
 TRIED = 2
 """Applications of a user for which a larger request is looked for."""
@@ -108,12 +107,14 @@ REASONS = {
 """Why jobs are left out, in words."""
 
 
-def _order(row: Sequence[Any]) -> tuple[float, float, float, str, str]:
+_Name = tuple[str, str]
+"""Cluster, and name of a group there."""
+
+
+def _order(row: tuple[_Name, JobSums]) -> tuple[float, float, float, _Name]:
     """Return the sort key: largest unused request first, then most jobs that ran out, then name."""
-    cluster, name, *sums = row
-    of = dict(zip(COLUMNS, sums, strict=True))
-    freed = of["request_held"] - of["bound_held"]
-    return of["used"] - of["requested"], -of["request_failures"], -freed, cluster, name
+    name, of = row
+    return of.used - of.requested, -of.request_failures, of.bound_held - of.request_held, name
 
 
 class Asking:
@@ -150,16 +151,17 @@ class Asking:
 
 
 def saving_row(
-    connection: Connection, asking: Asking, by: str, user: str, metric: str, days: Days, row: Sequence[Any]
+    connection: Connection, asking: Asking, by: str, user: str, metric: str, days: Days, group: _Name, sums: JobSums
 ) -> SavingsRow:
-    """Return the advice for a row of sums of this user's jobs, preceded by its cluster and name."""
-    cluster, name, *sums = row
-    found = [row] if by == "application" else sums_of_user(connection, metric, days, "application", cluster, user)
-    counted = sorted((each for each in found if each[2 + _JOBS]), key=_order)
-    application = counted[0][1]
+    """Return the advice for a group with these sums of this user's jobs."""
+    cluster, name = group
+    is_one = by == "application"
+    found = {group: sums} if is_one else sums_of_user(connection, metric, days, "application", cluster, user)
+    counted = sorted(((each, of) for each, of in found.items() if of.jobs), key=_order)
+    (_, application), _ = counted[0]
     like_job, asked_for, recommended, kept = _recommended(asking, metric, cluster, user, application)
     return SavingsRow(
-        **saved_amounts(sums, metric),
+        **saved_amounts(sums, metric)._asdict(),
         cluster=cluster,
         name=name,
         user=user,
@@ -186,33 +188,49 @@ def _recommended(
     return like.job_id, like.requested(metric), recommendation.best(resource), kept and KEPT[kept]
 
 
-def _more(asking: Asking, metric: str, user: str, applications: Sequence[Sequence[Any]]) -> Raise | None:
+def _more(asking: Asking, metric: str, user: str, applications: Sequence[tuple[_Name, JobSums]]) -> Raise | None:
     """Return the application that must request more: the first, or one of the ``TRIED`` with most jobs that did."""
-    needed_more = sorted((row for row in applications if row[2 + _NEEDED_MORE]), key=lambda row: -row[2 + _NEEDED_MORE])
-    for cluster, name, *sums in (applications[0], *needed_more[:TRIED]):
+    needed_more = sorted((row for row in applications if row[1].needed_more), key=lambda row: -row[1].needed_more)
+    for (cluster, name), sums in (applications[0], *needed_more[:TRIED]):
         like_job, asked_for, best, _ = _recommended(asking, metric, cluster, user, name)
         if like_job and asked_for and best and best > asked_for:
-            return Raise(name, like_job, asked_for, best, int(sums[_JOBS]), int(sums[_NEEDED_MORE]))
+            return Raise(name, like_job, asked_for, best, int(sums.jobs), int(sums.needed_more))
     return None
 
 
-def saved_amounts(sums: Iterable[float], metric: str) -> dict[str, Any]:
-    """Return the hours and counts of ``Saved``, from sums in the order of ``COLUMNS``."""
-    of = dict(zip(COLUMNS, map(truediv, sums, _DIVISORS[metric]), strict=True))
-    freed, held = of["request_held"] - of["bound_held"], of["request_held"]
-    return {
-        "jobs": int(of["jobs"]),
-        "requested_hours": of["requested"],
-        "used_hours": of["used"],
-        "requests_repeated_hours": held - of["requested"],
-        "reserved_hours": of["reserved"],
-        "repeated_hours": of["bound_held"] - of["reserved"],
-        "freed_hours": freed,
-        "freed_share": freed / held if held > 0 else None,
-        "needed_more": int(of["needed_more"]),
-        "ran_out": int(of["request_failures"]),
-        "would_run_out": int(of["bound_failures"]),
-    }
+class SavedAmounts(NamedTuple):
+    """The fields of ``Saved``, all of them known."""
+
+    jobs: int
+    requested_hours: float
+    used_hours: float
+    requests_repeated_hours: float
+    reserved_hours: float
+    repeated_hours: float
+    freed_hours: float
+    freed_share: float | None
+    needed_more: int
+    ran_out: int
+    would_run_out: int
+
+
+def saved_amounts(sums: Iterable[float], metric: str) -> SavedAmounts:
+    """Return the hours and counts of these sums."""
+    of = JobSums._make(map(truediv, sums, _DIVISORS[metric]))
+    freed, held = of.request_held - of.bound_held, of.request_held
+    return SavedAmounts(
+        jobs=int(of.jobs),
+        requested_hours=of.requested,
+        used_hours=of.used,
+        requests_repeated_hours=held - of.requested,
+        reserved_hours=of.reserved,
+        repeated_hours=of.bound_held - of.reserved,
+        freed_hours=freed,
+        freed_share=freed / held if held > 0 else None,
+        needed_more=int(of.needed_more),
+        ran_out=int(of.request_failures),
+        would_run_out=int(of.bound_failures),
+    )
 
 
 _LONGEST_MONTH = 31
@@ -226,13 +244,19 @@ class Days(NamedTuple):
     last: int
 
 
+_STORED = (savings.c.metric == bindparam("of"), savings.c.level == "cluster", savings.c.period == "day")
+# Two look-ups; as one query SQLite would read all days.
+_ENDS = select(
+    select(func.min(savings.c.first_day)).where(*_STORED).scalar_subquery().label("first"),
+    select(func.max(savings.c.first_day)).where(*_STORED).scalar_subquery().label("last"),
+)
+
+
 def stored_days(connection: Connection) -> Days | None:
     """Return the first and the last day with a counted job; None without one."""
-    of_days = "FROM savings WHERE metric = ? AND level = 'cluster' AND period = 'day'"
-    # Two look-ups; as one query SQLite would read all days.
-    query = f"SELECT (SELECT min(first_day) {of_days}), (SELECT max(first_day) {of_days})"
-    found = [row for metric in METRICS for row in fetch(connection, query, (metric, metric)) if row[0] is not None]
-    return Days(min(row[0] for row in found), max(row[1] for row in found)) if found else None
+    rows = (connection.execute(_ENDS, {"of": metric}).one() for metric in METRICS)
+    found = [row for row in rows if row.first is not None]
+    return Days(min(row.first for row in found), max(row.last for row in found)) if found else None
 
 
 def within(days: Days, stored: Days | None) -> Days | None:
@@ -294,14 +318,17 @@ def sums_by(
     return fetch(connection, query, (metric, *of, *days, *([] if cluster is None else [cluster])))
 
 
-def sums_of_user(connection: Connection, metric: str, days: Days, noun: str, cluster: str, user: str) -> list[Any]:
-    """Return the same by any column of the groups, for one user, by look-ups of the user's groups alone."""
+def sums_of_user(
+    connection: Connection, metric: str, days: Days, noun: str, cluster: str, user: str
+) -> dict[_Name, JobSums]:
+    """Return the sums by any column of the groups, for one user, by look-ups of the user's groups alone."""
     query = (
         f'WITH asked(period, first_day) AS (VALUES {_values(days)}) SELECT g.cluster, g."{noun}" AS name, '
         f"{sums_as(COLUMNS)} FROM savings_groups g CROSS JOIN asked CROSS JOIN savings s WHERE {_IN_PERIODS} "
         'AND s.group_id = g.id AND g.cluster = ? AND g."user" = ? GROUP BY 1, 2'
     )
-    return fetch(connection, query, (metric, "group", cluster, user))
+    rows = fetch(connection, query, (metric, "group", cluster, user))
+    return {(place, name): JobSums._make(sums) for place, name, *sums in rows}
 
 
 def periods_of(days: Days) -> list[tuple[str, int]]:

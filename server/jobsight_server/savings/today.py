@@ -5,10 +5,10 @@ Jobs of one application that request as much are one line, that of the last of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, func, select
 
 from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask, pbs_memory_text, sentence
 from jobsight_server.decision.evidence import Resource
@@ -18,29 +18,20 @@ from jobsight_server.ground.amounts import DAY_S, memory_text
 from jobsight_server.ground.answers import Record
 from jobsight_server.savings.savings import Asking, Saved, saved_amounts
 from jobsight_server.savings.totals import sums_with
-from jobsight_server.storage.engine import fetch
+from jobsight_server.storage.schema import jobs
+from jobsight_server.storage.schema.jobs import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, is_ended
 
 DAYS = 7
 
 LEAST = 0.001
 """Share of what all of the week's jobs requested; an application that requests less cannot save more."""
 
-MEMORY = "coalesce(asked_memory_bytes, requested_memory_bytes, 0)"
-WALLTIME = "coalesce(asked_walltime_s, requested_walltime_s, 0)"
-PROCESSORS = "coalesce(nullif(asked_processors, 0), processors)"
-TOOK_S = '("end" - start)'
-
-_ASKED = {"memory": (MEMORY, TOOK_S, 2.0**30 * 3600.0), "runtime": (WALLTIME, "processors", 3600.0)}
-"""Resource -> SQL of its request, of what multiplies it, and the divisor for hours."""
-_OF_WEEK = "FROM jobs WHERE state = 'ended' AND \"end\" >= ?"
-_REQUESTS = (
-    'SELECT cluster, "user", application, {processors}, {asked}, sum({asked} * {times}) / {unit} AS hours ' + _OF_WEEK
-    + " AND application IS NOT NULL AND {asked} > 0 GROUP BY 1, 2, 3, 4, 5 HAVING sum({asked} * {times}) / {unit} >= ? "
-    "ORDER BY hours DESC"
-)  # fmt: skip
-_RUNS = (
-    f'SELECT id {_OF_WEEK} AND cluster = ? AND "user" = ? AND application = ? AND {PROCESSORS} = ? AND {{asked}} = ?'
-)
+TOOK_S = jobs.c.end - jobs.c.start
+_ASKED = {
+    "memory": (ASKED_MEMORY, TOOK_S, 2.0**30 * 3600.0),
+    "runtime": (ASKED_WALLTIME, jobs.c.processors, 3600.0),
+}
+"""Resource -> its request, what multiplies it, and the divisor for hours."""
 
 
 class Line(Record):
@@ -88,15 +79,21 @@ def lines_of_week(
 ) -> Iterator[Line]:
     """Yield the lines for jobs from ``first_day`` on that requested a ``LEAST`` share of the ``total`` hours, by it."""
     asked, times, unit = _ASKED[metric]
-    since = first_day * DAY_S
-    query = _REQUESTS.format(asked=asked, times=times, unit=unit, processors=PROCESSORS)
-    for row in fetch(connection, query, (since, LEAST * total)) if total else ():
-        requests = WeekRequests(*row)
+    of_week = (is_ended, jobs.c.end >= first_day * DAY_S)
+    named = jobs.c["cluster", "user", "application"]
+    request = (ASKED_PROCESSORS.label("processors"), asked.label("asked_for"), (asked * times).label("held"))
+    each = select(*named, *request).where(*of_week, jobs.c.application.is_not(None), asked > 0).subquery()
+    *same, held = each.c
+    hours = func.sum(held) / unit
+    query = select(*same, hours.label("held_hours")).group_by(*same).having(hours >= LEAST * total)
+    for row in connection.execute(query.order_by(hours.desc())) if total else ():
+        requests = WeekRequests(**row._mapping)
         like = asking.last_of(requests.cluster, requests.user, requests.application, requests.processors, metric,
                               requests.asked_for)  # fmt: skip
         if like is not None:
-            runs = fetch(connection, _RUNS.format(asked=asked), (since, *requests[:-1]))
-            yield _line(asking, requests, like, metric, scheduler, [run for (run,) in runs])
+            values = zip((*named, ASKED_PROCESSORS, asked), requests, strict=False)
+            runs = select(jobs.c.id).where(*of_week, *(column == value for column, value in values))
+            yield _line(asking, requests, like, metric, scheduler, connection.scalars(runs).all())
 
 
 def larger_line(
@@ -121,7 +118,7 @@ def _line(
     like: LastRun,
     metric: Resource,
     scheduler: Scheduler | None,
-    runs: list[int],
+    runs: Sequence[int],
 ) -> Line:
     """Return the line for a job like this one, and what it saves on these runs."""
     found = asking.like(requests.cluster, requests.user, like)
@@ -135,7 +132,7 @@ def _line(
     if other is not None and runs:
         per = requests.processors if metric == "memory" else 1
         attempts = [amount / per for amount in (other, decision.then or requests.asked_for)]
-        saved = Saved(**saved_amounts(sums_with(asking.connection, runs, metric, attempts), metric))
+        saved = Saved(**saved_amounts(sums_with(asking.connection, runs, metric, attempts), metric)._asdict())
     return Line(
         **{name: getattr(requests, name) for name in WeekRequests._fields},
         metric=metric,

@@ -10,9 +10,9 @@ import logging
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf, nextafter
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Engine, and_, bindparam, case, delete, false, func, or_, select, text
+from sqlalchemy import Connection, Engine, and_, bindparam, case, delete, false, func, or_, select
 
 from jobsight_predictor.profile.reserve import held
 from jobsight_server.forecasts.reader import recommended_requests
@@ -34,8 +34,8 @@ from jobsight_server.savings.kept_sums import (
     wait_class,
 )
 from jobsight_server.storage.clusters import memory_of_largest_nodes
-from jobsight_server.storage.engine import of_runs, whole
-from jobsight_server.storage.schema import job_nodes, jobs, profiles, savings_to_do
+from jobsight_server.storage.engine import insert_into, of_runs, whole
+from jobsight_server.storage.schema import job_nodes, jobs, profiles, savings, savings_to_do
 from jobsight_server.storage.schema.jobs import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME
 
 METRICS = ("memory", "runtime")
@@ -51,28 +51,38 @@ from submission to start, where both are known.
 """
 
 AMOUNTS = ("weight", "requested", "used", "reserved", "request_held", "bound_held")
-COLUMNS = (
-    "jobs",
-    *AMOUNTS,
-    "needed_more",
-    "request_failures",
-    "bound_failures",
-    "without_request",
-    "without_use",
-    "without_bound",
-)
-"""Summed columns of the table.
 
-``jobs`` have a request, a measured use and a bound from submission; the amounts are theirs. ``weight`` is the factor of
-a value: requested processors x run time for memory per processor, held processors for a run time. ``request_held`` and
-``bound_held`` have all attempts of the jobs that the request or the bound would have killed. ``needed_more`` than their
-request: those that it killed, and those that ran on with more memory (it was others', which time is not);
-``request_failures`` are those of them that did not end well. Of the ``bound_failures``, which needed more than the
-bound, some may have ended well, too. Other jobs are left out.
-"""
+
+class JobSums(NamedTuple):
+    """Sums over jobs: a row's columns in the table.
+
+    ``jobs`` have a request, a measured use and a bound from submission; the amounts are theirs. ``weight`` is the
+    factor of a value: requested processors x run time for memory per processor, held processors for a run time.
+    ``request_held`` and ``bound_held`` have all attempts of the jobs that the request or the bound would have killed.
+    ``needed_more`` than their request: those that it killed, and those that ran on with more memory (it was others',
+    which time is not); ``request_failures`` are those of them that did not end well. Of the ``bound_failures``, which
+    needed more than the bound, some may have ended well, too. Other jobs are left out.
+    """
+
+    jobs: float = 0.0
+    weight: float = 0.0
+    requested: float = 0.0
+    used: float = 0.0
+    reserved: float = 0.0
+    request_held: float = 0.0
+    bound_held: float = 0.0
+    needed_more: float = 0.0
+    request_failures: float = 0.0
+    bound_failures: float = 0.0
+    without_request: float = 0.0
+    without_use: float = 0.0
+    without_bound: float = 0.0
+
+
+COLUMNS = JobSums._fields
 
 AMOUNTS_KEPT = KeptSums(
-    "savings",
+    savings,
     COUNTED,
     COLUMNS,
     LEVELS,
@@ -213,10 +223,8 @@ def count_again(connection: Connection, days: Collection[int]) -> None:
 
 def mark_all(connection: Connection) -> None:
     """Mark every day on which a profiled run ended."""
-    day = whole(connection, f'jobs."end" / {DAY_S}')
-    # In a SELECT of its own: SQLite would take ON CONFLICT for the condition of a join.
-    days = f"SELECT day FROM (SELECT DISTINCT {day} AS day FROM jobs WHERE profiled) AS days WHERE true"
-    connection.execute(text(f"INSERT INTO savings_to_do (day) {days} ON CONFLICT DO NOTHING"))
+    days = select(whole(connection, jobs.c.end / DAY_S)).where(jobs.c.profiled).distinct()
+    connection.execute(insert_into(connection, savings_to_do).from_select(["day"], days).on_conflict_do_nothing())
 
 
 def count_marked(engine: Engine, stop: threading.Event | None = None) -> int:

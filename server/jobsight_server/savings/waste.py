@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,7 @@ from jobsight_server.savings.savings import (
     widened,
     within,
 )
-from jobsight_server.savings.totals import COLUMNS, METRICS
+from jobsight_server.savings.totals import COLUMNS, METRICS, JobSums
 
 RESOURCES = {"memory": "memory", "processors": "cpu", "runtime": "runtime"}
 """Resource that can be wasted -> the metric of its sums."""
@@ -114,8 +114,9 @@ DAYS_SHOWN = 30
 
 
 _Name = tuple[str, str]
-_Sums = Mapping[_Name, Sequence[float]]
-_NONE = (0.0,) * len(COLUMNS)
+_Sums = Mapping[_Name, Any]
+"""``JobSums``, or the sums of fewer columns in their order."""
+_NONE = JobSums()
 _BEFORE = ("requested", "used")
 """Sums of the earlier span."""
 _RANKED = ("jobs", *_BEFORE, "request_held", "bound_held")
@@ -170,8 +171,8 @@ def waste(connection: Connection, asking: Asking, asked: Asked, span: Days) -> W
         )
         for name in names
     ]
-    totals = {each: _total(read("cluster", each, days).values()) for each in _MEASURED}
-    before = {each: _total(read("cluster", each, before_days, _BEFORE).values(), len(_BEFORE)) for each in _MEASURED}
+    totals = {each: JobSums._make(_total(_NONE, read("cluster", each, days))) for each in _MEASURED}
+    before = {each: _total(_NONE[: len(_BEFORE)], read("cluster", each, before_days, _BEFORE)) for each in _MEASURED}
     wasted: dict[str, Any] = {each: _waste(each, totals[each], before[each]) for each in _MEASURED}
     return WasteList(
         *position,
@@ -184,7 +185,7 @@ def waste(connection: Connection, asking: Asking, asked: Asked, span: Days) -> W
         before_last_day=before_days and date_text(before_days.last),
         **wasted,
         left_out={
-            each: LeftOut(**{name: int(sums[COLUMNS.index(name)]) for name in LeftOut.__struct_fields__})
+            each: LeftOut(**{name: int(getattr(sums, name)) for name in LeftOut.__struct_fields__})
             for each, sums in totals.items()
             if each in RESOURCES
         },
@@ -210,34 +211,33 @@ def _sums(
     days: Days | None,
     columns: Sequence[str] = COLUMNS,
     ids: Collection[int] | None = None,
-) -> dict[_Name, Sequence[float]]:
+) -> _Sums:
     if days is None or stored is None:
         return {}
-    metric, whole = _MEASURED[resource], widened(days, stored)
-    if user is None or cluster is None:
-        found = sums_of_all(connection, metric, whole, by, cluster, columns, ids)
-    else:
-        all_of = sums_of_user(connection, metric, whole, by, cluster, user)
-        found = [(*row[:2], *(row[2 + COLUMNS.index(name)] for name in columns)) for row in all_of]
-    return {(row[0], row[1]): row[2:] for row in found}
+    metric, whole, make = _MEASURED[resource], widened(days, stored), JobSums._make if columns == COLUMNS else tuple
+    if user is not None and cluster is not None:
+        of_user = sums_of_user(connection, metric, whole, by, cluster, user)
+        return {name: make([getattr(sums, column) for column in columns]) for name, sums in of_user.items()}
+    rows = sums_of_all(connection, metric, whole, by, cluster, columns, ids)
+    return {(place, name): make(sums) for place, name, *sums in rows}
 
 
-def _waste(resource: str, now: Sequence[float] | None, before: Sequence[float] | None) -> Waste:
+def _waste(resource: str, now: JobSums | None, before: Sequence[float] | None) -> Waste:
     # Processors and GPUs are counted in the unit of run time.
     metric = "memory" if resource == "memory" else "runtime"
     found = saved_amounts(now or _NONE, metric)
-    share = _unused_share(found["requested_hours"], found["used_hours"])
+    share = _unused_share(found.requested_hours, found.used_hours)
     before_share = _unused_share(*before) if before else None
-    measured = found.keys() if resource in METRICS else ("jobs", "requested_hours", "used_hours")
-    of_all: dict[str, Any] = {name: found[name] if name in measured else None for name in found}
+    measured = found._fields if resource in METRICS else ("jobs", "requested_hours", "used_hours")
+    of_all: dict[str, Any] = {name: of if name in measured else None for name, of in found._asdict().items()}
     return Waste(
         **of_all,
-        unused_hours=found["requested_hours"] - found["used_hours"],
+        unused_hours=found.requested_hours - found.used_hours,
         unused_share=share,
         before_unused_share=before_share,
         improved_hours=None
         if share is None or before_share is None
-        else (before_share - share) * found["requested_hours"],
+        else (before_share - share) * found.requested_hours,
     )
 
 
@@ -245,12 +245,12 @@ def _unused_share(requested: float, used: float) -> float | None:
     return (requested - used) / requested if requested > 0 else None
 
 
-def _jobs(sums: Sequence[float]) -> int:
-    return int(sum(sums[COLUMNS.index(name)] for name in ("jobs", *LeftOut.__struct_fields__)))
+def _jobs(sums: JobSums) -> int:
+    return int(sum(getattr(sums, name) for name in ("jobs", *LeftOut.__struct_fields__)))
 
 
-def _total(all_of: Iterable[Sequence[float]], columns: int = len(COLUMNS)) -> Sequence[float]:
-    total: list[float] = np.array([_NONE[:columns], *all_of], dtype=np.float64).sum(axis=0).tolist()
+def _total(none: Sequence[float], sums: _Sums) -> Sequence[float]:
+    total: list[float] = np.array([none, *sums.values()], dtype=np.float64).sum(axis=0).tolist()
     return total
 
 
@@ -259,9 +259,9 @@ def _advice(
 ) -> SavingsRow | None:
     """Return the recommended request; None if the row has no job with savings, or several users' jobs."""
     found, user = sums.get(name), name[1] if by == "user" else user
-    if found is None or not found[COLUMNS.index("jobs")] or user is None or days is None:
+    if found is None or not found.jobs or user is None or days is None:
         return None
-    return saving_row(asking.connection, asking, by, user, metric, days, (*name, *found))
+    return saving_row(asking.connection, asking, by, user, metric, days, name, found)
 
 
 def _value(resource: str, figure: str, now: Mapping[str, _Sums], then: Mapping[str, _Sums], name: _Name) -> Any:

@@ -20,13 +20,16 @@ from sqlalchemy import (
     Delete,
     Engine,
     Executable,
+    Integer,
     Select,
     Table,
     and_,
     bindparam,
+    cast,
     create_engine,
     delete,
     event,
+    func,
     select,
     text,
 )
@@ -312,10 +315,10 @@ def database_file(engine: Engine) -> Path | None:
     return Path(engine.url.database or "") if is_sqlite(engine) else None
 
 
-def whole(database: Engine | Connection, quotient: str) -> str:
-    """Return the integer part of a non-negative quotient, in SQL."""
+def whole(database: Engine | Connection, quotient: ColumnElement[Any]) -> ColumnElement[int]:
+    """Return the integer part of a non-negative quotient."""
     # CAST rounds on PostgreSQL and truncates on SQLite, whose floor() is a build option.
-    return f"CAST({quotient} AS INTEGER)" if is_sqlite(database) else f"floor({quotient})"
+    return cast(quotient if is_sqlite(database) else func.floor(quotient), Integer)
 
 
 def lock_until_commit(connection: Connection, name: str) -> None:

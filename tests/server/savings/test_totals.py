@@ -299,13 +299,13 @@ def test_a_user_with_a_name_for_each_job_has_a_bounded_number_of_groups(engine: 
     with engine.connect() as connection:
         groups = connection.execute(select(savings_groups)).all()
         days = Days(0, 10**5)
-        rows = {row[1]: row[2:] for row in sums_of_user(connection, "runtime", days, "application", "alpha", "ann")}
+        rows = sums_of_user(connection, "runtime", days, "application", "alpha", "ann")
         applications = {row[1] for row in sums_of_all(connection, "runtime", days, "application")}
     of_ann = [group for group in groups if group.user == "ann" and group.application]
     assert len(of_ann) == GROUPS_OF_A_USER + 1
     assert len(applications) == GROUPS_OF_A_USER + 2
-    jobs_of, left = rows[OTHER][0], rows[OTHER][-1]
-    assert jobs_of + left == 30
+    others = rows["alpha", OTHER]
+    assert others.jobs + others.without_bound == 30
     (long,) = [group for group in groups if group.user == "bob" and group.queue]
     assert (len(long.application), len(long.queue)) == (93, 93)
     with engine.begin() as connection:  # the same names lead to the same groups

@@ -23,7 +23,6 @@ HOT = {
     "ingest/earlier.py": "storing a batch",
     "ingest/group_writer.py": "storing a batch",
     "ingest/joining.py": "storing a batch",
-    "ingest/store.py": "storing a batch",
     "learning/finished.py": "learning of a job",
     "queries/node_states.py": "sampled readings of all nodes",
     "storage/job_counts.py": "a chunk of a log, learning of a job",
@@ -50,19 +49,7 @@ OF_ONE_DATABASE = {
 }
 """Other modules with raw statements, and why."""
 
-LEFT = {
-    "forecasts/last_runs.py",
-    "ingest/earlier.py",
-    "queries/lost.py",
-    "queries/now.py",
-    "queries/report.py",
-    "queries/user_findings.py",
-    "savings/by_week.py",
-    "savings/kept_sums.py",
-    "savings/savings.py",
-    "savings/today.py",
-    "savings/totals.py",
-}
+LEFT = {"forecasts/last_runs.py", "ingest/earlier.py", "ingest/store.py"}
 """Modules that are still to be converted."""
 
 _RAW = re.compile(r"\b(SELECT|INSERT INTO|DELETE FROM)\s|\bUPDATE\s+\S*\s*SET\b|\bFROM [a-z_]+\b|\bCASE WHEN\b")

@@ -12,9 +12,10 @@ from sqlalchemy import Connection, Select, select
 
 from jobsight_predictor.question import Question
 from jobsight_predictor.runtime.accuracy import GRID, PRIOR_JOBS, GroupAccuracy, RuntimeAccuracy, TimeSliceAccuracy
-from jobsight_server.forecasts.request import ASKED_PROCESSORS, job_question
+from jobsight_server.forecasts.request import job_question
 from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.schema import jobs
+from jobsight_server.storage.schema.jobs import ASKED_PROCESSORS
 
 OF_USER = 500
 """Number of a user's jobs to read, the last to end."""
