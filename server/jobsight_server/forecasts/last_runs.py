@@ -41,10 +41,10 @@ class LastRun(NamedTuple):
     account: str | None = None
     requested_memory_bytes: float | None = None
     requested_walltime_s: float | None = None
-    facts: Facts = ()
     requested_nodes: str | None = None
     memory_word: str | None = None
     gpus: int | None = None
+    facts: Facts = ()
 
     def requested(self, metric: str) -> float | None:
         """Return the requested memory or run time."""
@@ -94,8 +94,6 @@ _LAST_RUNS = (
 )
 _OF_APPLICATION = _LAST_RUNS.where(jobs.c.application == bindparam("application"))
 
-_FACTS = LastRun._fields.index("facts")
-
 
 def last_runs(connection: Connection, cluster: str, user: str, application: str | None = None) -> list[LastRun]:
     """Read the user's last ``LOOKED_AT`` finished runs, latest first; of this ``application``, if given."""
@@ -104,8 +102,5 @@ def last_runs(connection: Connection, cluster: str, user: str, application: str 
         rows = fetch(connection, _LAST_RUNS, chosen)
     else:
         rows = fetch(connection, _OF_APPLICATION, chosen | {"application": application})
-    found = []
-    for row in rows:
-        facts = facts_of(row[_FACTS]) if row[_FACTS] else ()
-        found.append(LastRun._make((*row[:_FACTS], facts, *row[_FACTS + 1 :])))
+    found = [LastRun._make((*values, facts_of(facts) if facts else ())) for *values, facts in rows]
     return [run for run in found if run.application != CHECK]

@@ -120,8 +120,8 @@ class _Node:
     def _next(self, time: float) -> float | None:
         """Return the time from which there are readings or batches not earlier than ``time``."""
         queries = (query for table, query in _NEXT.items() if table in self._tables)
-        found = (fetch(self._connection, query, (self._id, max(time, -1e18)))[0][0] for query in queries)
-        return min((max(time, begin) for begin in found if begin is not None), default=None)
+        found = (fetch(self._connection, query, (self._id, max(time, -1e18))) for query in queries)
+        return min((max(time, begin) for ((begin,),) in found if begin is not None), default=None)
 
     def _batches_between(self, begin: float, end: float) -> list[_Batch]:
         return [_Batch(*row) for row in fetch(self._connection, self._batches, (self._id, begin, end))]

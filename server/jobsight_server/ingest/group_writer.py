@@ -18,7 +18,7 @@ from sqlalchemy import Connection, insert, select
 from jobsight_server.ground.job_ids import job_key
 from jobsight_server.ingest.rising import Last, last_of, only_rises
 from jobsight_server.ingest.wire import Batch, BatchJob, BatchMachine, BatchOutcome, Submission
-from jobsight_server.storage.engine import fetch, write_many
+from jobsight_server.storage.engine import fetch, updating, write_many
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
 from jobsight_server.storage.readings import late_batches
 from jobsight_server.storage.readings.counters import EVENTS, corrected
@@ -29,7 +29,7 @@ from jobsight_server.storage.schema import boots, nodes
 
 _CHANGED = tuple(column.name for column in nodes.c if column.name not in {"id", "cluster", "name"})
 # By the driver: SQLAlchemy's named parameters cost more than the rest of the statement.
-_UPDATE_NODE = f"UPDATE nodes SET {', '.join(f'{name} = ?' for name in _CHANGED)} WHERE id = ?"
+_UPDATE_NODE = updating(nodes, *_CHANGED)
 
 
 @dataclass(slots=True)

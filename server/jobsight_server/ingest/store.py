@@ -15,11 +15,11 @@ from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.ingest.group_writer import CachedNodes, GroupWriter
 from jobsight_server.ingest.joining import Joiner
 from jobsight_server.ingest.wire import BatchOutcome, Submission
-from jobsight_server.storage.engine import write_many
+from jobsight_server.storage.engine import insertion, write_many
 from jobsight_server.storage.schema import quarantine
 
 _ROW_BYTES = 1024  # size of a row besides its body, so that many small ones are limited too
-_KEEP = "INSERT INTO quarantine (received_at, cluster, node, reason, bytes, body, retry) VALUES (?, ?, ?, ?, ?, ?, ?)"
+_KEEP = insertion(quarantine, ("received_at", "cluster", "node", "reason", "bytes", "body", "retry"))
 
 
 @dataclass(frozen=True, slots=True)
