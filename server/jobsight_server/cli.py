@@ -19,7 +19,7 @@ COMMANDS = {
     "serve": ("jobsight_server.commands.serve", "run the collector, the API and the pages"),
     "setup": ("jobsight_server.commands.setup", "install Jobsight beside a scheduler; shows first what it does"),
     "check": ("jobsight_server.commands.check", "check an installation with a job, from submission to seff"),
-    "import": ("jobsight_server.commands.import_logs", "read accounting files once; list and withdraw them"),
+    "import": ("jobsight_server.commands.import_arguments", "read accounting files once; list and withdraw them"),
     "report": ("jobsight_server.commands.report", "show what a log holds: waste, savings, accuracy; needs no server"),
     "predict": ("jobsight_server.commands.predict", "forecast a user's next job from the database"),
     "token": ("jobsight_server.commands.token", "create, list and revoke tokens; one-time login to the pages"),

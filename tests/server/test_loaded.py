@@ -47,6 +47,7 @@ def site(migrated_file: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     [
         ("--help", ["jobsight_server"]),
         ("token list --database SITE", _STORAGE),
+        ("import --help", ["jobsight_server", "msgspec", "typing_extensions"]),
         ("serve --help", sorted([*_OURS, "msgspec", "sqlalchemy", "typing_extensions"])),
         ("import torque LOG --cluster alpha --database SITE", [*_STORAGE, "learner", "numpy"]),
         ("predict --cluster alpha --user alice --database SITE", _STORAGE),

@@ -11,7 +11,8 @@ import msgspec
 from rich.console import Console
 from sqlalchemy import Connection, Engine
 
-from jobsight_server.command_line.arguments import open_existing, settings_of
+from jobsight_server.command_line.arguments import settings_of
+from jobsight_server.command_line.databases import open_existing
 from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.storage.engine import Access

@@ -17,7 +17,8 @@ from jobsight_server.adjust.run import Adjuster, Proposed, Result
 from jobsight_server.adjust.slurm import Slurm
 from jobsight_server.adjust.trial import SEED, Trial
 from jobsight_server.command_line.answers import print_json, reading
-from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
+from jobsight_server.command_line.arguments import add_settings, settings_of
+from jobsight_server.command_line.databases import open_existing
 from jobsight_server.command_line.help_text import fraction
 from jobsight_server.command_line.tables import table_of
 from jobsight_server.command_line.terminal import Terminal

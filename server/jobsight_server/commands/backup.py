@@ -10,7 +10,8 @@ from pathlib import Path
 from rich.progress import Progress
 from sqlalchemy import Engine
 
-from jobsight_server.command_line.arguments import add_settings, open_existing
+from jobsight_server.command_line.arguments import add_settings
+from jobsight_server.command_line.databases import open_existing
 from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.engine import database_file

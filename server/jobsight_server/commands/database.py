@@ -11,7 +11,8 @@ from contextlib import contextmanager
 
 from sqlalchemy import Engine
 
-from jobsight_server.command_line.arguments import engine_of, own_words, settings_of, shown_database
+from jobsight_server.command_line.arguments import settings_of
+from jobsight_server.command_line.databases import engine_of, own_words, shown_database
 from jobsight_server.storage.engine import DatabaseError, database_file, own_connection
 from jobsight_server.storage.lock import ServerLock
 from jobsight_server.storage.schema_version import NEWEST, present_version

@@ -1,4 +1,4 @@
-"""``jobsight import``: reads accounting files once and profiles the jobs in them; lists and withdraws such files."""
+"""Accounting files read once, and the jobs in them profiled; such files listed and withdrawn."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ from jobsight_server.accounting.load import UNSTORABLE
 from jobsight_server.accounting.origin import NOTHING, Given
 from jobsight_server.accounting.read_logs import ImportReport, import_files
 from jobsight_server.accounting.runs import AccountingError
-from jobsight_server.command_line.arguments import add_settings, settings_of
-from jobsight_server.command_line.help_text import HelpParser
+from jobsight_server.command_line.arguments import settings_of
 from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.commands.database import filled_database
 from jobsight_server.commands.imported import forget_files, show_files
@@ -66,36 +65,8 @@ _KINDS = {
 }
 
 
-PARSE = HelpParser.parse_intermixed_args
-"""Options may stand between the format and the files."""
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "files",
-        nargs="*",
-        type=Path,
-        metavar="[FORMAT] FILE",
-        help=f"accounting files, plain or gzip; their format may come first: {', '.join(ACCOUNTING_FORMATS)} "
-        "(default: guessed from each file)",
-    )
-    act = parser.add_mutually_exclusive_group()
-    act.add_argument("--list", action="store_true", help="list the files read by imports and servers")
-    forget = "withdraw the files: remove their runs and counts, and retrain"
-    act.add_argument("--forget", action="store_true", help=forget)
-    parser.add_argument("--cluster", metavar="NAME", help="cluster of the files (default: the only one "
-                        "known; for --list all)")  # fmt: skip
-    parser.add_argument(
-        "--user", metavar="NAME", help="user of the tasks in nextflow and snakemake files (default: each file's owner)"
-    )
-    parser.add_argument(
-        "--application", metavar="NAME", help="rule of snakemake files without one (default: by folder or file)"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    add_settings(parser, "database", "clusters", "coverage", "profile_grace_s")
-
-
-def run(args: argparse.Namespace) -> int:
+def run_import(args: argparse.Namespace) -> int:
+    """Import, list or withdraw files, and print the report; return the exit status."""
     if args.list:
         if args.files:
             raise UserError("--list takes no files: it lists all that were read")

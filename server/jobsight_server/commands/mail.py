@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import time
 
-from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
+from jobsight_server.command_line.arguments import add_settings, settings_of
+from jobsight_server.command_line.databases import open_existing
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.ground.errors import UserError
 from jobsight_server.mail.weekly import DueMail, due_mails, preview, send_due

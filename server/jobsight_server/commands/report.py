@@ -22,7 +22,7 @@ from rich.text import Text
 from sqlalchemy import event
 
 from jobsight_server.advice.words import SCHEDULERS
-from jobsight_server.command_line.arguments import own_words
+from jobsight_server.command_line.databases import own_words
 from jobsight_server.command_line.help_text import HelpParser
 from jobsight_server.command_line.tables import table_of
 from jobsight_server.command_line.terminal import Terminal

@@ -12,11 +12,8 @@ from collections.abc import Collection, Sequence
 from msgspec.structs import replace
 
 from jobsight_server.auth.client_address import on_this_host
-from jobsight_server.command_line.arguments import (
-    add_settings,
-    settings_of,
-    shown_database,
-)
+from jobsight_server.command_line.arguments import add_settings, settings_of
+from jobsight_server.command_line.databases import shown_database
 from jobsight_server.commands.database import lock_database, open_database
 from jobsight_server.front.addresses import check_addresses, tcp_address, unix_path
 from jobsight_server.ground.errors import UserError

@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.auth.tokens import ROLES, ListedToken, create_token, list_tokens, revoke_token
 from jobsight_server.command_line.answers import print_json
-from jobsight_server.command_line.arguments import add_settings, open_existing, settings_of
+from jobsight_server.command_line.arguments import add_settings, settings_of
+from jobsight_server.command_line.databases import open_existing
 from jobsight_server.commands.database import open_database
 from jobsight_server.front.addresses import tcp_address
 from jobsight_server.ground.errors import UserError

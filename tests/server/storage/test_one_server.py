@@ -59,7 +59,7 @@ def serving(database: str) -> Iterator[subprocess.Popen[bytes]]:
 AS_ORDINARY_USER = f"""
 import os, sys
 from jobsight_server import cli
-from jobsight_server.commands import import_logs, predict, serve, token
+from jobsight_server.commands import import_arguments, import_logs, predict, serve, token
 from jobsight_server.systems.listed import all_sections
 all_sections()
 if os.geteuid() == 0:
