@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from itertools import chain
 from math import inf
 from statistics import median_low
@@ -94,7 +93,9 @@ class PendingForecast(Stored):
 
     def asking(self, attempts: tuple[float, ...]) -> Self:
         """Return a copy with other amounts to request; jobs of a burst share the original."""
-        found = copy(self)
+        found = type(self)()
+        for name in type(self).__slots__:  # a third of the time of ``copy``
+            setattr(found, name, getattr(self, name))
         found.decided = attempts
         return found
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 from jobsight_predictor.question import Facts
@@ -114,6 +115,9 @@ class Runs:
                 self.since = 0
 
 
+_as_stored = attrgetter(*(field.name for field in fields(Runs)))
+
+
 class Evidence:
     """The runs of one application of a user, of one resource, in the order in which their bursts ended first."""
 
@@ -145,7 +149,7 @@ class Evidence:
 
     def state(self) -> list[tuple[Any, ...]]:
         """Return the rows, from which the evidence can be restored."""
-        return [astuple(row) for row in self.rows]
+        return list(map(_as_stored, self.rows))
 
     def _row(self, run: RunUse) -> Runs | None:
         """Return the row of the run's burst and request; None if it is the first."""
@@ -162,11 +166,13 @@ class Evidence:
 
     def _drop_old(self, new: Runs) -> None:
         """Drop what is beyond ``BURSTS`` of the request of ``new``, and beyond ``ROWS``."""
-        request = new.shape._replace(facts=())
-        bursts = list(dict.fromkeys(row.burst for row in self.rows if row.shape._replace(facts=()) == request))
+        if len(self.rows) <= BURSTS:
+            return
+        request = new.shape[:-1]  # without facts
+        bursts = list(dict.fromkeys([row.burst for row in self.rows if row.shape[:-1] == request]))
         if len(bursts) > BURSTS:
             last = bursts[-BURSTS]
-            self.rows = [row for row in self.rows if row.burst >= last or row.shape._replace(facts=()) != request]
+            self.rows = [row for row in self.rows if row.burst >= last or row.shape[:-1] != request]
         del self.rows[:-ROWS]
 
 
@@ -231,8 +237,9 @@ class Similar:
         return row.most_held if self.enforced else row.most
 
 
-def _is_near(asked: float, other: float) -> bool:
-    return not asked or not other or max(asked, other) <= NEAR * min(asked, other)
+def _around(asked: float) -> tuple[float, float]:
+    """Return the least and the largest request near this one; any is near none."""
+    return (asked / NEAR, asked * NEAR) if asked else (0.0, math.inf)
 
 
 def similar_runs(rows: Sequence[Runs], job: Shape, *, enforced: bool = True) -> Similar:
@@ -240,18 +247,21 @@ def similar_runs(rows: Sequence[Runs], job: Shape, *, enforced: bool = True) -> 
     as many; of memory of different kinds those of the latest kind. At most ``BURSTS`` bursts. ``enforced``: as in
     ``Similar``. Those that ran out of any less memory count too: some logs have only the lowered request.
     """
+    (fewest, most), (least, largest), (shortest, longest) = map(_around, (job[0], job[2], job[3]))
     near = [
         row
-        for row, (processors, gpus, memory, walltime_s, _) in [(row, row.shape) for row in reversed(rows)]
-        if job.gpus in (None, gpus)
-        and (_is_near(job.memory_bytes, memory) or (row.failed and memory < job.memory_bytes))
-        and _is_near(job.walltime_s, walltime_s)
-        and _is_near(job.processors, processors)
+        for row in reversed(rows)
+        for processors, gpus, memory, walltime_s, _ in [row.shape]
+        if (job.gpus is None or job.gpus == gpus)
+        and (not memory or least <= memory <= largest or (row.failed and memory < job.memory_bytes))
+        and (not walltime_s or shortest <= walltime_s <= longest)
+        and (not processors or fewest <= processors <= most)
         and row.is_virtual == rows[-1].is_virtual
     ]
     alike = [row for row in near if row.shape.processors == job.processors]
     found = alike or near
-    bursts = list(dict.fromkeys(row.burst for row in found))
-    if len(bursts) > BURSTS:
-        found = [row for row in found if row.burst >= bursts[BURSTS - 1]]
+    if len(found) > BURSTS:
+        bursts = list(dict.fromkeys([row.burst for row in found]))
+        if len(bursts) > BURSTS:
+            found = [row for row in found if row.burst >= bursts[BURSTS - 1]]
     return Similar(found, bool(alike), 0 < len(alike) < len(near), enforced)

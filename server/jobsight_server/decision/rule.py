@@ -215,8 +215,10 @@ def _are_enough(similar: Similar, asked: Sequence[float], least: float, runs: in
 
 
 def _runtime(similar: Similar, job: Shape, limits: Limits) -> Decision:
-    asked = job.walltime_s
-    killed, at = _last_killed([row for row in similar.rows if _is_about(row.shape.walltime_s or row.failed_at, asked)])
+    asked, killed, at = job.walltime_s, 0, 0.0
+    if similar.failed:
+        about = [row for row in similar.rows if _is_about(row.shape.walltime_s or row.failed_at, asked)]
+        killed, at = _last_killed(about)
     if killed:
         amount = min(readable("runtime", (AGAIN if killed > 1 else MORE) * max(at, asked)), limits.most)
         if amount > asked:
