@@ -6,6 +6,9 @@ Each sample has 8 values: bytes in and out of three interfaces, memory and CPU. 
 acknowledged it, which it does when it is on disk. The same values go as line protocol to InfluxDB and as remote
 write to Prometheus, where Debian's packages are installed, in the same run. Prometheus answers before its data has
 reached the disk; the other two after.
+
+The rate on a machine of few cores measures the clients too, which share them with the server. CPU time a sample is
+that of the processes that serve intake, of Jobsight its writer; beside it stands what the whole server uses while idle.
 """
 
 from __future__ import annotations
@@ -27,11 +30,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from filled_server import Site, batch, cpu_seconds, free_address, wait_until
+from filled_server import Site, batch, cpu_seconds, family, free_address, wait_until
 from remote_write import series, snappy
 
 VALUES_PER_SAMPLE = 8
 INTERFACES = 3
+IDLE_S = 10.0
 
 
 def jobsight_batch(node: str, sequence: int, readings: int) -> bytes:
@@ -129,14 +133,18 @@ def load(
         assert process.stdout is not None
         assert process.stdout.readline().strip() == "ready"
     wait_until_idle(pid)
-    before, began = cpu_seconds(pid), time.perf_counter()
+    idle = cpu_seconds(pid)
+    time.sleep(IDLE_S)
+    idle = cpu_seconds(pid) - idle
+    serving = writer_of(pid) if kind == "jobsight" else pid
+    before, began = cpu_seconds(serving), time.perf_counter()
     for process in clients:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
     results = [json.loads(process.communicate()[0]) for process in clients]
     seconds = time.perf_counter() - began
-    spent = cpu_seconds(pid) - before
+    spent = cpu_seconds(serving) - before
     times = sorted(value for result in results for value in result["times"])
     samples = len(times) * args.batch
     return {
@@ -144,10 +152,16 @@ def load(
         "seconds": seconds,
         "samples_per_s": samples / seconds,
         "values_per_s": samples * VALUES_PER_SAMPLE / seconds,
-        "server_cpu_us_per_sample": spent / samples * 1e6,
+        "intake_cpu_us_per_sample": spent / samples * 1e6,
+        "idle_cpu_percent": 100.0 * idle / IDLE_S,
         "acknowledged_p50_ms": statistics.median(times) * 1e3,
         "acknowledged_p99_ms": times[int(len(times) * 0.99)] * 1e3,
     }
+
+
+def writer_of(pid: int) -> int:
+    """Return the process of the server that takes in samples."""
+    return next(one.pid for one in family(pid) if one.cmdline()[-2:-1] == ["writer"])
 
 
 def wait_until_idle(pid: int) -> None:

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from jobsight_server.front.connection import Connection, Phase
-
-LARGEST_BYTES = 64 * 1024
-"""The body of an ordinary batch, which blocks the event loop for a millisecond or two."""
-
-
-class JsonReply(NamedTuple):
-    """An answer with a body of JSON."""
-
-    status: int
-    body: bytes
-    headers: Mapping[str, str] = {}
-
+from jobsight_server.ingest.reception import ORDINARY_BYTES, IngestReply
 
 Headers = Sequence[tuple[bytes, bytes]]
-Take = Callable[[Headers, bytes, Callable[[JsonReply], None]], bool]
+Take = Callable[[Headers, bytes, Callable[[IngestReply], None]], bool]
 """Takes the header and body of a batch, and what is called with the reply, in the event loop; returns False, and calls
 nothing, where the application must answer."""
 
@@ -36,9 +25,9 @@ class _ReplySlot:
 
     def __init__(self, connection: Intake) -> None:
         self._connection = connection
-        self.reply: JsonReply | None = None
+        self.reply: IngestReply | None = None
 
-    def fill(self, reply: JsonReply) -> None:
+    def fill(self, reply: IngestReply) -> None:
         self.reply = reply
         self._connection.send_replies()
 
@@ -122,7 +111,7 @@ class Intake(Connection):
     def _is_ordinary(self) -> bool:
         return (
             self.url == self._path
-            and 0 < self._declared <= LARGEST_BYTES
+            and 0 < self._declared <= ORDINARY_BYTES
             and self._unanswered == len(self._slots)
             and self.parser.get_method() == b"POST"
             and self.parser.should_keep_alive()
@@ -130,12 +119,12 @@ class Intake(Connection):
             and not self.expect_100_continue
         )
 
-    def _response(self, reply: JsonReply) -> bytes:
-        status, body, headers = reply
+    def _response(self, reply: IngestReply) -> bytes:
+        body = reply.body
         fields = b"".join(b"%b: %b\r\n" % field for field in self.server_state.default_headers)
-        fields += b"".join(f"{name}: {value}\r\n".encode("latin-1") for name, value in headers.items())
+        fields += b"".join(f"{name}: {value}\r\n".encode("latin-1") for name, value in reply.headers.items())
         if self._table.draining and not (self._slots or self.pipeline):
             fields += b"connection: close\r\n"
         return b"%b%bcontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (
-            STATUS_LINE[HTTPStatus(status)], fields, len(body), body,
+            STATUS_LINE[HTTPStatus(reply.status)], fields, len(body), body,
         )  # fmt: skip

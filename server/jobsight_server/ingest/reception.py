@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -43,7 +44,9 @@ from jobsight_server.storage.readings.late_batches import late_after
 log = logging.getLogger(__name__)
 
 _BUDGET_BYTES = 40 * 2**20  # for all batches being unpacked, decoded and committed
-_BODY_BYTES, _UNPACKED_BYTES = 64 * 1024, 128 * 1024  # decoding blocks the loop for a millisecond or two
+ORDINARY_BYTES, _UNPACKED_BYTES = 64 * 1024, 128 * 1024
+"""Of an ordinary batch's body, as sent and unpacked: decoding it blocks the event loop for a millisecond or two."""
+
 _EXAMPLE_S, _MOST_EXAMPLES = 3600.0, 20  # refusals of a cluster and node: in the log and the list of rejected data
 _SENDERS = ("agent",)
 
@@ -56,6 +59,11 @@ class IngestReply(NamedTuple):
     status: int
     content: dict[str, Any]
     headers: Mapping[str, str] = {}
+
+    @property
+    def body(self) -> bytes:
+        """Return the body."""
+        return msgspec.json.encode(self.content)
 
 
 class Reception:
@@ -104,7 +112,7 @@ class Reception:
             length = stated_length(body, encoding, limit)
             taken = await self._budget.take(length)
             try:
-                if len(body) <= _BODY_BYTES and 0 < length <= _UNPACKED_BYTES:
+                if len(body) <= ORDINARY_BYTES and 0 < length <= _UNPACKED_BYTES:
                     submission = submission_of(body, encoding, limit, now)
                 else:
                     submission = await self._aside(submission_of, body, encoding, limit, now)

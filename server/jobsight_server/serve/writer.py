@@ -7,10 +7,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-import msgspec
-
 from jobsight_server.front.addresses import listen
-from jobsight_server.front.intake import Headers, Intake, JsonReply
+from jobsight_server.front.intake import Headers, Intake
 from jobsight_server.front.server import BACKLOG, Front, recorder, run
 from jobsight_server.front.table import process_limits
 from jobsight_server.front.wsgi import Receive, Scope, Send, WsgiAnswer, send_answer
@@ -33,14 +31,10 @@ class Writer:
     def __init__(self, reception: Reception) -> None:
         self._reception = reception
 
-    def take_now(self, headers: Headers, body: bytes, reply: Callable[[JsonReply], None]) -> bool:
+    def take_now(self, headers: Headers, body: bytes, reply: Callable[[IngestReply], None]) -> bool:
         """Take an ordinary batch past ASGI; see ``Intake``."""
-
-        def answer(found: IngestReply) -> None:
-            reply(JsonReply(found.status, msgspec.json.encode(found.content), found.headers))
-
         encoding = _joined(headers, b"content-encoding").strip().lower()
-        return self._reception.take_now(_joined(headers, b"authorization"), encoding, body, answer)
+        return self._reception.take_now(_joined(headers, b"authorization"), encoding, body, reply)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         method, path = scope["method"], scope["path"]
@@ -59,9 +53,7 @@ class Writer:
             message = f"{method} {path[:200]}: {name}; the writer accepts only POST {SAMPLES}"
             answer = IngestReply(status, {"error": message})
         headers = [("content-type", "application/json"), *answer.headers.items()]
-        await send_answer(
-            send, WsgiAnswer(str(answer.status), headers, msgspec.json.encode(answer.content)), close=unread
-        )
+        await send_answer(send, WsgiAnswer(str(answer.status), headers, answer.body), close=unread)
 
 
 class _Body:
