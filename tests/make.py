@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy import Connection, Engine, Executable, delete, insert, select, text
+from sqlalchemy import Connection, Engine, Executable, delete, event, insert, select, text
 
 from jobsight_papers.schedules.lublin import lublin
 from jobsight_predictor.profile import Profile
@@ -54,6 +54,19 @@ def rows(engine: Engine, query: str | Executable, values: Any = None) -> Sequenc
     """Return the rows of a query."""
     with engine.connect() as connection:
         return connection.execute(text(query) if isinstance(query, str) else query, values).all()
+
+
+def queries_sent(engine: Engine) -> list[str]:
+    """The list to which every query of an engine of SQLite is added from now on, also those that the driver runs."""
+    sent: list[str] = []
+
+    def note(statement: str) -> None:
+        if statement.lstrip().startswith(("SELECT", "WITH")):
+            sent.append(statement)
+
+    event.listen(engine, "connect", lambda driver, _record: driver.set_trace_callback(note))
+    engine.dispose()
+    return sent
 
 
 def execute(engine: Engine, statement: str | Executable, values: Any = None) -> None:

@@ -156,12 +156,16 @@ class JobKeys(NamedTuple):
         return [*[key for _, key in self.values], *[key for _, key in self.shares], *self.first_jobs]
 
 
+def user_key(user: str | None) -> GroupKey:
+    """Return the key of a user's jobs."""
+    return (0, ()) if user is None else (USER, (user,))
+
+
 @lru_cache(maxsize=1000)
 def job_keys(job_groups: JobGroups, question: Question, request: float | None) -> JobKeys:
     """Make the keys of a job with this ``request`` of the metric; None is no request."""
     user, application = question.user, question.application
-    bits, names = (0, ()) if user is None else (USER, (user,))
-    of_user: GroupKey = bits, names
+    bits, names = of_user = user_key(user)
     of_application = of_user if application is None else (bits | APPLICATION, (*names, application))
     flag = FIRST if request is None else FIRST | SHARE
     first_jobs: list[GroupKey] = [(flag, ())] if user is None else [(flag | USER, names), (flag, ())]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from jobsight_predictor.profile.calibration import Calibration, ExpertWeights, HitProbability, NearLimit
@@ -159,6 +159,14 @@ class Model:
             parts = self._parts.get(kind)
             if isinstance(parts, Parts) and until >= self.clock.period:
                 parts.load((key[0], tuple(key[1:])), piece, until)
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Drop parts by key, which ``load`` can take in again."""
+        for name in names:
+            kind, *key = json.loads(name)
+            parts = self._parts[kind]
+            if isinstance(parts, Parts):
+                parts.pop((key[0], tuple(key[1:])), None)
 
     def too_old(self) -> int | None:
         """Return the current period if it began since the last call, else None.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from math import inf
@@ -25,6 +25,7 @@ from jobsight_predictor.question import (
     Question,
     label,
     level_name,
+    user_key,
 )
 from jobsight_predictor.series import NEAR
 
@@ -117,6 +118,11 @@ class Profile(Model):
         self._latest.clear()
         super().load(state)
 
+    def forget(self, names: Iterable[str]) -> None:
+        """Drop parts as ``Model.forget`` does."""
+        self._latest.clear()
+        super().forget(names)
+
     def answer(self, question: Question, moment: Moment = "submission") -> JobForecast:
         """Answer with the job's expected use, its reservation, their probabilities and basis. Changes nothing."""
         forecast = self.forecast_job(question, moment)
@@ -199,7 +205,7 @@ class Profile(Model):
 
     def mean_error(self, user: str | None) -> MeanError | None:
         """Compare the answers with the user's best single candidate in hindsight; None for a user without jobs."""
-        losses = self.experts.users.get(self.keys(Question(user)).user)
+        losses = self.experts.users.get(user_key(user))
         if losses is None:
             return None
         accuracies = [accuracy for of_group in losses.accuracies for accuracy in of_group]

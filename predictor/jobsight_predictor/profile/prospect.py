@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jobsight_predictor.profile.groups import Aging, Group, Parts
 from jobsight_predictor.question import APPLICATION, USER, GroupKey, JobKeys
@@ -175,11 +175,13 @@ class Prospect:
     """Distribution of a need: ``places`` maps values to probabilities; ``beyond`` is the probability of more than
     all."""
 
-    __slots__ = ("_steps", "beyond", "places")
+    __slots__ = ("_steps", "beyond", "costs", "places")
 
     def __init__(self, places: dict[float, float], beyond: float) -> None:
         self.places = places
         self.beyond = beyond
+        self.costs: Any = None
+        """Kept here by ``Costs``: submission and start have different prices."""
         self._steps: list[Step] | None = None
 
     @property

@@ -26,37 +26,58 @@ RETRIED = 2.0 / log(2.0) - 1.0
 """Waste factor of doubling: a job of need y tried with b, 2 b, 4 b .. wastes 2 / ln 2 y - b on average."""
 
 
-def cheapest(
-    steps: list[Step], prospect: Prospect, ceiling: float, price: float, *, of_time: bool
-) -> tuple[float, float]:
+class Costs(NamedTuple):
+    """What the waste of a reservation is computed from, the same at every price.
+
+    ``known`` is the mass of all places, ``top`` the highest. Of needs, ``held`` is the mass x seconds, ``used`` that x
+    value; ``fits``, ``fits_held`` and ``fits_used`` are mass and both of those that each of ``amounts`` is enough for.
+    """
+
+    known: float
+    top: float
+    held: float
+    used: float
+    amounts: Sequence[float]
+    fits: Sequence[float]
+    fits_held: Sequence[float]
+    fits_used: Sequence[float]
+
+    @classmethod
+    def of(cls, prospect: Prospect, *, of_time: bool) -> Costs:
+        """Return those of a distribution with places, made once."""
+        if prospect.costs is None:
+            places = prospect.places
+            known = sum(places.values())
+            held, used = known, MEAN_SPREAD * sum(map(mul, places.values(), places))
+            amounts, masses = zip(*prospect.steps, strict=True)
+            each_held, each_used = masses, tuple(map(mul, masses, amounts))
+            if of_time:
+                held, used = used, MEAN_SQUARE_SPREAD * sum([mass * place * place for place, mass in places.items()])
+                each_held, each_used = each_used, tuple(map(mul, each_used, amounts))
+            fits = [list(accumulate(each)) for each in (masses, each_held, each_used)]
+            prospect.costs = cls(known, max(places), held, used, amounts, *fits)
+        found: Costs = prospect.costs
+        return found
+
+
+def cheapest(costs: Costs, unexplained: float, ceiling: float, price: float) -> tuple[float, float]:
     """Return (the value of least expected cost, the probability of exceeding it); needs are at most ``ceiling``.
 
     Among the candidates b, minimises
 
         E[b - y; y <= b] + E[RETRIED y - b; y > b] + P(y > b) price
 
-    Waste and price are in value, or in value x value if values are times (``of_time``).
+    Waste and price are in value, or in value x value if values are times. ``unexplained``: probability of more than all
+    places.
     """
-    places, unexplained = prospect.places, prospect.beyond
-    top = max(places)
-    known = sum(places.values())
-    value_held = sum(map(mul, places.values(), places))
-    # Mass x seconds, and that x value, of all places and of those that fit: they determine the waste.
-    held, used = known, MEAN_SPREAD * value_held
-    amounts, masses = zip(*steps, strict=True)
-    all_fits = list(accumulate(masses))
-    each_held, each_used = masses, tuple(map(mul, masses, amounts))
-    if of_time:
-        held, used = used, MEAN_SQUARE_SPREAD * sum([mass * place * place for place, mass in places.items()])
-        each_held, each_used = each_used, tuple(map(mul, each_used, amounts))
-    all_held, all_used = list(accumulate(each_held)), list(accumulate(each_used))
+    known, top, held, used, amounts, fits, all_held, all_used = costs
     least, chosen = inf, (amounts[-1], unexplained)
     end = bisect_left(amounts, ceiling)
     if end < len(amounts):  # nothing fails at the ceiling
         least, chosen = max(0.0, ceiling * held - used), (ceiling, 0.0)
-    for i in range(end - 1, bisect_left(all_fits, LEAST_FIT * known) - 1, -1):
+    for i in range(end - 1, bisect_left(fits, LEAST_FIT * known) - 1, -1):
         step, fits_held, fits_used = amounts[i], all_held[i], all_used[i]
-        exceeds = (unexplained if step <= top else unexplained * top / step) + known - all_fits[i]
+        exceeds = (unexplained if step <= top else unexplained * top / step) + known - fits[i]
         failures = price * exceeds
         if failures > least:  # more jobs exceed a lower step, and waste is not negative
             break
@@ -288,7 +309,7 @@ class Bounds:
         price = price_mean_jobs * self.mean_job.value_seconds
         if not self._of_time:
             price /= self.mean_job.seconds(case.seconds)
-        value, exceeds = cheapest(steps, prospect, ceiling, price, of_time=self._of_time)
+        value, exceeds = cheapest(Costs.of(prospect, of_time=self._of_time), prospect.beyond, ceiling, price)
         is_new = case.ended < FEW and case.is_limit
         if is_new or case.shortfall > may_fail:
             cautious = quantile(steps, prospect.beyond, min(may_fail, CAUTION) if is_new else may_fail)

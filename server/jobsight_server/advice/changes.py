@@ -12,8 +12,9 @@ from jobsight_server.accounting.runs import QUEUED
 from jobsight_server.advice.recommendation import predictions
 from jobsight_server.decision.evidence import ASKED_FOR
 from jobsight_server.forecasts.events import LearnedUntil, read_learned_until
-from jobsight_server.forecasts.reader import AnswerReader, RunAndMetric, read_pending
+from jobsight_server.forecasts.prediction import AnswerReader
 from jobsight_server.forecasts.request import COLUMNS, ForecastJob, ForecastRequest, job_of
+from jobsight_server.forecasts.stored_model import RunAndMetric, read_pending
 from jobsight_server.ground.amounts import MIB
 from jobsight_server.storage.engine import RUNS
 from jobsight_server.storage.schema import forecast_changes, jobs

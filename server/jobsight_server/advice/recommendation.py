@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, func, select
 
 from jobsight_predictor.profile.forecast import further
 from jobsight_predictor.question import Moment, Question
-from jobsight_server.decision.evidence import ASKED_FOR, Resource, Similar
+from jobsight_server.decision.evidence import ASKED_FOR, Resource, Shape, Similar
 from jobsight_server.decision.rule import AGAIN, FEW, Decision
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
-from jobsight_server.forecasts.evidence import Evidences, read_evidence
+from jobsight_server.forecasts.evidence import Evidences
 from jobsight_server.forecasts.last_runs import LastRun
 from jobsight_server.forecasts.prediction import Prediction, SimilarUse
-from jobsight_server.forecasts.request import ForecastConfig, job_question, read_jobs, shape_of
+from jobsight_server.forecasts.request import job_question, read_jobs, shape_of
 from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.schema import job_nodes
 
@@ -104,7 +105,7 @@ def recommend(
     per = "job" if question.processors else "processor"
     requests = [ForecastRequest(cluster, question, metric, per, moment) for metric in metrics or (None,)]
     answers = {answer.metric: answer for answer in reader.answers(connection, requests)}
-    evidence = _evidence(connection, reader.config, [(cluster, question)])
+    evidence = _evidence(connection, reader, [(cluster, question)])
     decisions: dict[Resource, Decision] = {}
     for metric in ASKED_FOR:
         decisions[metric], answers[metric] = _decided(
@@ -134,21 +135,24 @@ def predictions(connection: Connection, reader: AnswerReader, requests: Sequence
         if answer.cluster is not None and answer.metric in ASKED_FOR and asked.question != Question(user=asked.user)
     }
     of_clusters = [(cluster, question) for cluster, question in described if cluster is not None]
-    evidence = _evidence(connection, reader.config, of_clusters)
+    evidence = _evidence(connection, reader, of_clusters)
+    decisions: dict[tuple[Any, ...], Decision] = {}  # both moments of a job with a request share one
     found = []
     for asked, answer in answered:
         question, cluster = asked.question, answer.cluster
         (metric,) = [name for name in ASKED_FOR if name == answer.metric] or (None,)
         if metric is not None and cluster is not None and (cluster, question) in described:
             request = plain_request(question, asked.gpus)
-            _, answer = _decided(metric, answer, cluster, question, request, evidence)
+            key = metric, cluster, question, asked.gpus
+            known = decisions.get(key) if requested(metric, request) else None
+            decisions[key], answer = _decided(metric, answer, cluster, question, request, evidence, known)
         found.append(answer)
     return found
 
 
-def _evidence(connection: Connection, config: ForecastConfig, jobs: Sequence[tuple[str, Question]]) -> Evidences:
+def _evidence(connection: Connection, reader: AnswerReader, jobs: Sequence[tuple[str, Question]]) -> Evidences:
     """Read the evidence for these jobs, with the kills of runs that still wait for their samples."""
-    found = read_evidence(connection, config, jobs)
+    found = reader.evidence(connection, jobs)
     names = {(cluster, question.user or "", question.application) for cluster, question in jobs}
     killed = [
         run
@@ -161,7 +165,7 @@ def _evidence(connection: Connection, config: ForecastConfig, jobs: Sequence[tup
     ]
     for job in sorted(read_jobs(connection, killed).values(), key=lambda job: job.end or 0.0) if killed else ():
         for resource in ASKED_FOR:
-            found.learn(job, resource, None, is_late=False)
+            found.learn_apart(job, resource)
     return found
 
 
@@ -172,23 +176,22 @@ def _decided(
     question: Question,
     request: JobRequest,
     evidence: Evidences,
+    known: Decision | None = None,
     *,
     is_unproven: bool = False,
 ) -> tuple[Decision, Prediction]:
-    """Return the decision on a request, and the answer with its reservation."""
+    """Return the decision on a request, if it is not ``known``, and the answer with its reservation."""
     count = request.processors if answer.per == "processor" else 1
     whole, asked = answer.whole_job(request.processors), requested(metric, request)
-    shape = shape_of(question, request.gpus)._replace(
-        processors=request.processors,
-        memory_bytes=request.memory_bytes or 0.0,
-        walltime_s=request.walltime_s or 0.0,
+    shape = Shape(
+        request.processors, request.gpus, request.memory_bytes or 0.0, request.walltime_s or 0.0, question.facts
     )
-    decision = evidence.decide(
+    decision = known or evidence.decide(
         metric, cluster, question, shape, whole.bound, nodes=request.nodes, is_unproven=is_unproven
     )
     most = evidence.most(metric, cluster, request.nodes or request.processors)
-    similar, known = decision.similar, decision.similar.known
-    used = None if known is None or known.least is None else (known.least / count, known.most / count)
+    similar, uses = decision.similar, decision.similar.known
+    used = None if uses is None or uses.least is None else (uses.least / count, uses.most / count)
     answer = msgspec.structs.replace(answer, similar=SimilarUse(similar.runs, *(used or (None, None))))
     forecast = None if whole.bound is None else min(whole.bound, most)
     first = decision.amount or asked or forecast

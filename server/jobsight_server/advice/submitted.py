@@ -23,7 +23,7 @@ from jobsight_server.decision.lately import Lately
 from jobsight_server.decision.rule import Kept
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.prediction import Prediction
-from jobsight_server.forecasts.reader import SeriesKey, read_answers
+from jobsight_server.forecasts.stored_model import SeriesKey, read_answers
 from jobsight_server.ground.amounts import memory_text
 from jobsight_server.ground.answers import Metric, Record, Share
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from jobsight_server.forecasts.prediction import Prediction
-from jobsight_server.forecasts.reader import AnswerReader
+from jobsight_server.forecasts.prediction import AnswerReader, Prediction
 from jobsight_server.forecasts.request import ForecastConfig, ForecastRequest, forecast_config
 
 __all__ = ["AnswerReader", "ForecastConfig", "ForecastRequest", "Prediction", "forecast_config"]

@@ -25,8 +25,8 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile import PendingForecast
 from jobsight_predictor.question import Moment, Question
 from jobsight_server.accounting.runs import FAILED_METRIC
-from jobsight_server.forecasts.reader import RunAndMetric, SeriesKey, forget_learned
 from jobsight_server.forecasts.request import COLUMNS, NOT_LEARNED, ForecastJob, job_of, question_of_text, read_jobs
+from jobsight_server.forecasts.stored_model import RunAndMetric, SeriesKey, forget_learned
 from jobsight_server.storage.engine import of_runs, write_many
 from jobsight_server.storage.schema import jobs, learned_until, outcomes, pending_at_start, profiles
 
@@ -50,10 +50,9 @@ class _OfJob:
     def question(self) -> Question:
         return self.job.question
 
-    @property
-    def series(self) -> Sequence[SeriesKey]:
-        """The series whose stored answer the event changes."""
-        return ()
+    def changed_series(self, metric: str) -> SeriesKey | None:
+        """Return the series of ``metric`` whose stored answer the event changes."""
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +74,9 @@ class Finished(_OfJob):
         """Return the metrics in which its forecast is scored."""
         return tuple(self.observations)
 
-    @property
-    def series(self) -> Sequence[SeriesKey]:
-        """The series whose stored answer the event changes."""
-        job = self.job
-        return [SeriesKey(job.cluster, job.user, metric) for metric, found in self.observations.items() if found]
+    def changed_series(self, metric: str) -> SeriesKey | None:
+        """Return the series of ``metric`` whose stored answer the event changes."""
+        return SeriesKey(self.job.cluster, self.job.user, metric) if self.observations.get(metric) else None
 
 
 class Reported(NamedTuple):
@@ -95,10 +92,9 @@ class Reported(NamedTuple):
     def metrics(self) -> Sequence[str]:
         return (self.metric,)
 
-    @property
-    def series(self) -> Sequence[SeriesKey]:
-        """The series whose stored answer the event changes."""
-        return [SeriesKey(self.cluster, self.question.user or "", self.metric)]
+    def changed_series(self, metric: str) -> SeriesKey | None:
+        """Return the series of ``metric`` whose stored answer the event changes."""
+        return SeriesKey(self.cluster, self.question.user or "", metric) if metric == self.metric else None
 
 
 Event = ForecastDue | Finished | Reported

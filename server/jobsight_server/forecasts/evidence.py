@@ -16,8 +16,8 @@ from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.decision.evidence import ASKED_FOR, CHECK, Evidence, Resource, RunUse, Says, Shape
 from jobsight_server.decision.rule import Decision, decide
 from jobsight_server.forecasts.events import Observation
-from jobsight_server.forecasts.reader import StateKey, state_of, stored_states
 from jobsight_server.forecasts.request import ForecastConfig, ForecastJob, shape_of
+from jobsight_server.forecasts.stored_model import StateKey, StoredState, stored_states, unpacked
 from jobsight_server.ground.amounts import MIB
 from jobsight_server.storage.clusters import memory_of_largest_nodes
 
@@ -89,6 +89,16 @@ class Evidences:
         else:
             self._of[key] = Evidence(state)
 
+    def take(self, key: StateKey, stored: StoredState, kept: KeptEvidence) -> None:
+        """Take in a part as ``load`` does, or what was read of the same before."""
+        before, evidence = kept.pop(key, (None, None))
+        if before == stored and evidence is not None:
+            self._of[key] = evidence
+        else:
+            self.load(key, unpacked(stored[0]))
+        if key in self._of:
+            kept[key] = stored, self._of[key]
+
     def decide(
         self,
         resource: Resource,
@@ -144,6 +154,12 @@ class Evidences:
         if job.failure is not None and FAILED_METRIC[job.failure] == resource:
             self._note(site_key(job.cluster, resource), has_killed=True)
 
+    def learn_apart(self, job: ForecastJob, resource: Resource) -> None:
+        """Learn a run whose use is not known yet, in a copy: others share the evidence."""
+        key = evidence_key(job.cluster, job.question, resource)
+        self._of[key] = Evidence(self._of[key].state())
+        self.learn(job, resource, None, is_late=False)
+
     def learn_report(
         self, cluster: str, question: Question, resource: Resource, observation: Observation, at: float
     ) -> None:
@@ -168,11 +184,19 @@ class Evidences:
         self._changed = set()
 
 
-def read_evidence(connection: Connection, config: ForecastConfig, jobs: Iterable[tuple[str, Question]]) -> Evidences:
-    """Read the stored evidence for these jobs, by cluster and question."""
+KeptEvidence = dict[StateKey, tuple[StoredState, Evidence]]
+"""Evidence as stored and as read, the last used last."""
+
+
+def read_evidence(
+    connection: Connection, config: ForecastConfig, jobs: Iterable[tuple[str, Question]], kept: KeptEvidence
+) -> Evidences:
+    """Read the stored evidence for these jobs, by cluster and question; what is in ``kept``, which is added to, only if
+    it has changed."""
     found = Evidences(config, memory_of_largest_nodes(connection))
     of_jobs = [(evidence_key(*job, resource), site_key(job[0], resource)) for job in jobs for resource in ASKED_FOR]
     for (cluster, metric), stored in stored_states(connection, chain.from_iterable(of_jobs)).items():
-        for key, part in state_of(stored).items():
-            found.load(StateKey(cluster, metric, key), part.state)
+        for name, state in stored.items():
+            key = StateKey(cluster, metric, name)
+            found.take(key, state, kept)
     return found

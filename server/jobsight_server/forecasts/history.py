@@ -9,7 +9,7 @@ from sqlalchemy import Connection, bindparam, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.series import make_five
-from jobsight_server.forecasts.reader import recommended_requests
+from jobsight_server.forecasts.stored_model import recommended_requests
 from jobsight_server.ground.answers import Record
 from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.schema import jobs, profiles, series

@@ -32,7 +32,8 @@ from jobsight_server.forecasts.events import (
 )
 from jobsight_server.forecasts.evidence import OF, Evidences, evidence_key, site_key
 from jobsight_server.forecasts.prediction import five_of_series, predict
-from jobsight_server.forecasts.reader import (
+from jobsight_server.forecasts.request import ForecastConfig, ForecastJob
+from jobsight_server.forecasts.stored_model import (
     PendingRow,
     RunAndMetric,
     SeriesKey,
@@ -47,7 +48,6 @@ from jobsight_server.forecasts.reader import (
     state_row,
     stored_states,
 )
-from jobsight_server.forecasts.request import ForecastConfig, ForecastJob
 from jobsight_server.storage.clusters import memory_of_largest_nodes
 
 _Key = TypeVar("_Key")
@@ -180,8 +180,8 @@ class Learner:
         for key, series, updated in known.series:
             if key.metric in self._metrics:
                 self._of_users[key] = _OfUser(self._profile(key.cluster, key.metric), series, updated)
-        self._pending = {**known.pending, **self._pending}
-        self._at_start = {**known.at_start, **self._at_start}
+        self._pending = {key: one for key, one in known.pending.items() if key[1] in self._metrics} | self._pending
+        self._at_start = {key: one for key, one in known.at_start.items() if key[1] in self._metrics} | self._at_start
         return self.learn(self._events, known.largest_nodes)
 
     def _own(self, metrics: Iterable[str]) -> list[str]:
@@ -207,16 +207,14 @@ class Learner:
         self._evidence.largest = largest_nodes
         for metric in self._metrics:
             self._learn(metric, events, judged)
-        for event in events:
-            if isinstance(event, Finished):
-                self._learned_runs.append(event.job.run_id)
-                for metric in METRICS:
-                    self._forget(event.job, metric)
+        self._learned_runs += [event.job.run_id for event in events if isinstance(event, Finished)]
         return judged
 
     def _learn(self, metric: str, events: Sequence[Event], judged: AllJudged) -> None:
-        last = {key: i for i, event in enumerate(events) for key in event.series if key.metric == metric}
-        for i, event in enumerate(events):
+        resources = self._requests_in(metric)
+        changed = [event.changed_series(metric) for event in events]
+        last = {key: i for i, key in enumerate(changed)}
+        for i, (event, key) in enumerate(zip(events, changed, strict=True)):
             match event:
                 case ForecastDue(job, metrics, moment):
                     if metric not in metrics:
@@ -229,22 +227,20 @@ class Learner:
                 case Finished(job, observations):
                     if metric in observations:
                         judged[job.run_id, metric] = self._finish(job, metric, observations[metric])
-                    for resource in self._requests_in(metric):
+                    for resource in resources:
                         # The log always has the run time: without it, this is a late value.
                         is_late = "runtime" not in observations
                         if not is_late or metric in observations:
                             self._evidence.learn(job, resource, observations.get(metric), is_late=is_late)
                     self._forget(job, metric)
-                case Reported(cluster, of_metric, question, observation, at):
-                    key = SeriesKey(cluster, question.user or "", metric)
-                    if metric == of_metric:
+                case Reported(cluster, _, question, observation, at):
+                    if key is not None:
                         self._observe(key, question, observation, at)
-                        for resource in self._requests_in(metric):
+                        for resource in resources:
                             self._evidence.learn_report(cluster, question, resource, observation, at)
-            for key in event.series:
-                if last.get(key) == i and (own := self._of_users.get(key)) is not None:
-                    five = five_of_series(own.series.answer(), own.updated)
-                    own.answer = _encode(predict(own.profile, key, Question(user=key.user), five)).decode()
+            if key is not None and last[key] == i and (own := self._of_users.get(key)) is not None:
+                five = five_of_series(own.series.answer(), own.updated)
+                own.answer = _encode(predict(own.profile, key, Question(user=key.user), five)).decode()
 
     def _forget(self, job: ForecastJob, metric: str) -> None:
         self._pending.pop((job.run_id, metric), None)

@@ -21,8 +21,8 @@ from sqlalchemy import Connection, bindparam, select
 from jobsight_predictor.question import Moment
 from jobsight_server.forecasts.events import WAITS, Event, LearnedUntil, write_at_start, write_learned_until
 from jobsight_server.forecasts.learner import AllJudged, Changes, Learner, LoadedState, Wanted, read_known
-from jobsight_server.forecasts.reader import drop_old_state, write_learned
 from jobsight_server.forecasts.request import ForecastConfig
+from jobsight_server.forecasts.stored_model import drop_old_state, write_learned
 from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.schema import jobs

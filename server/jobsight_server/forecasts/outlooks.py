@@ -14,8 +14,8 @@ import msgspec
 from sqlalchemy import Connection, Engine, and_, bindparam, delete, select
 
 from jobsight_predictor.profile.running import Outlook
-from jobsight_server.forecasts.reader import RunAndMetric, read_profiles
 from jobsight_server.forecasts.request import COLUMNS, ForecastConfig, ForecastJob, job_of
+from jobsight_server.forecasts.stored_model import RunAndMetric, read_profiles
 from jobsight_server.storage.engine import of_runs, upsert, write_many
 from jobsight_server.storage.schema import jobs, running_outlooks, series
 

@@ -29,8 +29,9 @@ from jobsight_server.forecasts.events import (
 from jobsight_server.forecasts.learner import AllJudged, Learner, no_collection
 from jobsight_server.forecasts.learners import Learners, store_changes
 from jobsight_server.forecasts.outcomes import NeedReport, Taken, claim, store
-from jobsight_server.forecasts.reader import AnswerReader, StateKey, state_of, stored_states
+from jobsight_server.forecasts.prediction import AnswerReader
 from jobsight_server.forecasts.request import WHOLE, ForecastConfig, ForecastJob, ForecastRequest, read_jobs
+from jobsight_server.forecasts.stored_model import StateKey, state_of, stored_states
 from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.clusters import memory_of_largest_nodes
 from jobsight_server.storage.engine import lock_until_commit, write_many

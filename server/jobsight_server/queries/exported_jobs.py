@@ -9,7 +9,7 @@ from typing import Any, TextIO
 
 from sqlalchemy import Engine, select
 
-from jobsight_server.forecasts.reader import recommended_requests
+from jobsight_server.forecasts.stored_model import recommended_requests
 from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.schema import jobs, profiles
 

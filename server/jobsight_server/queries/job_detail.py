@@ -15,7 +15,7 @@ from jobsight_server.accounting.runs import ENDED, QUEUED, RUNNING
 from jobsight_server.advice.words import AskLine, Scheduler, scheduler_of
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.events import read_at_start
-from jobsight_server.forecasts.reader import recommended_requests
+from jobsight_server.forecasts.stored_model import recommended_requests
 from jobsight_server.ground.answers import Metric, Record, Share
 from jobsight_server.ground.facts import facts_of
 from jobsight_server.profiler.exactness import GpuUse, Quantity

@@ -18,7 +18,7 @@ from jobsight_server.ground.job_ids import job_key, short_ids
 from jobsight_server.queries.job_detail import ForecastAtStart, at_start
 from jobsight_server.queries.job_named import named
 from jobsight_server.queries.jobs import RunState
-from jobsight_server.queries.running import forecasts_of
+from jobsight_server.queries.running import due_at_submission, provisional, stored_at_submission
 from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.schema import jobs
 
@@ -130,21 +130,24 @@ def _forecasts(
     connection: Connection, reader: AnswerReader, runs: Sequence[Row[Any]], metrics: Sequence[str]
 ) -> dict[int, list[ForecastNow]]:
     """Return the forecasts of each run by its number, in these metrics."""
-    asked = [(run, metric) for run in {run.id: run for run in runs}.values() for metric in metrics]
-    questions = {run.id: question_of(run) for run in runs}
-    requests = [
-        ForecastRequest(run.cluster, questions[run.id], metric, moment="start", gpus=run.gpus or 0)
-        for run, metric in asked
-    ]
-    distinct = list(dict.fromkeys(requests))  # jobs of a burst ask the same
+    runs = list({run.id: run for run in runs}.values())
+    due = due_at_submission(runs, metrics)
+    now = {
+        (run.id, metric): ForecastRequest(run.cluster, question, metric, moment="start", gpus=run.gpus or 0)
+        for run in runs
+        for question in [due[run.id, metrics[0]].question if (run.id, metrics[0]) in due else question_of(run)]
+        for metric in metrics
+    }
+    # Jobs of a burst ask the same; both moments of one follow one another, which share what is similar.
+    distinct = list(dict.fromkeys(one[key] for key in now for one in (now, due) if key in one))
     answers = dict(zip(distinct, predictions(connection, reader, distinct), strict=True))
-    ids = [run.id for run in runs]
-    submitted, started = forecasts_of(connection, reader, runs, metrics), read_at_start(connection, ids)
+    submitted = stored_at_submission(connection, runs, metrics)
+    submitted |= provisional(due, [answers[request] for request in due.values()])
+    started = read_at_start(connection, [run.id for run in runs])
     forecasts: dict[int, list[ForecastNow]] = {run.id: [] for run in runs}
-    for (run, metric), request in zip(asked, requests, strict=True):
-        answer = answers[request]
-        kept = submitted.get((run.id, metric))
-        forecasts[run.id].append(
+    for (run_id, metric), request in now.items():
+        answer, kept = answers[request], submitted.get((run_id, metric))
+        forecasts[run_id].append(
             ForecastNow(
                 metric=metric,
                 unit=METRICS[metric].unit,
@@ -154,7 +157,7 @@ def _forecasts(
                 exceed_probability=answer.exceed_probability,
                 reason=answer.reason,
                 at_submission=kept and KeptForecast(*kept),
-                at_start=at_start(started.get((run.id, metric))),
+                at_start=at_start(started.get((run_id, metric))),
             )
         )
     return forecasts

@@ -3,7 +3,7 @@ probability."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, Literal, NamedTuple
 
@@ -16,8 +16,9 @@ from jobsight_server.accounting.last_read import is_running
 from jobsight_server.advice.recommendation import predictions
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
 from jobsight_server.forecasts.outlooks import RunOutlook, read_outlooks
-from jobsight_server.forecasts.reader import RunAndMetric, read_pending
+from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.request import question_of
+from jobsight_server.forecasts.stored_model import RunAndMetric, read_pending
 from jobsight_server.ground.answers import Record, Share
 from jobsight_server.storage.engine import rows_of
 from jobsight_server.storage.schema import job_nodes, jobs, running_use
@@ -58,23 +59,45 @@ def forecasts_of(
     It is stored once everything that ended before the submission has been learned. Until then, it is the current
     forecast: nothing that ended later has been learned either. ``runs`` are rows of ``jobs``.
     """
+    asked = due_at_submission(runs, metrics)
+    answers = predictions(connection, reader, list(asked.values()))
+    return stored_at_submission(connection, runs, metrics) | provisional(asked, answers)
+
+
+def stored_at_submission(
+    connection: Connection, runs: Sequence[Row[Any]], metrics: Sequence[str] | None
+) -> dict[tuple[int, str], Forecast]:
+    """Return the stored ones of ``forecasts_of``."""
     fixed = read_pending(connection, [run.id for run in runs], metrics)
-    found = {
+    return {
         (run_id, metric): Forecast(forecast.value, forecast.first, forecast.probability, False)
         for (run_id, metric), forecast in fixed.items()
         if forecast.value is not None
     }
-    open_runs = [run for run in runs if run.forecast_seq is None and run.state in ("queued", "running", "ended")]
-    asked = [
-        (run.id, metric, _request(run, metric))
-        for run in open_runs
+
+
+def due_at_submission(
+    runs: Sequence[Row[Any]], metrics: Sequence[str] | None
+) -> dict[tuple[int, str], ForecastRequest]:
+    """Return what to ask for the others of ``forecasts_of``."""
+    return {
+        (run.id, metric): ForecastRequest(run.cluster, question, metric, gpus=run.gpus or 0)
+        for run in runs
+        if run.forecast_seq is None and run.state in ("queued", "running", "ended")
+        for question in [question_of(run)]
         for metric in metrics or metrics_of(gpus=bool(run.gpus))
-    ]
-    answers = predictions(connection, reader, [request for _, _, request in asked])
-    for (run_id, metric, _), answer in zip(asked, answers, strict=True):
-        if answer.value is not None:
-            found[run_id, metric] = Forecast(answer.value, answer.bound, answer.probability, True)
-    return found
+    }
+
+
+def provisional(
+    asked: Mapping[tuple[int, str], ForecastRequest], answers: Iterable[Prediction]
+) -> dict[tuple[int, str], Forecast]:
+    """Return the current forecasts in the answers to these requests."""
+    return {
+        key: Forecast(answer.value, answer.bound, answer.probability, True)
+        for key, answer in zip(asked, answers, strict=True)
+        if answer.value is not None
+    }
 
 
 def used_so_far(connection: Connection, runs: Sequence[Row[Any]], now: float) -> dict[tuple[int, str], SoFar]:
@@ -99,10 +122,6 @@ def over_bound(
         if so_far.value > forecast.bound:
             over.append(metric)
     return over
-
-
-def _request(run: Row[Any], metric: str) -> ForecastRequest:
-    return ForecastRequest(run.cluster, question_of(run), metric, gpus=run.gpus or 0)
 
 
 WITHIN_S = 3600.0

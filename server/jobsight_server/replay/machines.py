@@ -17,7 +17,7 @@ from jobsight_predictor.question import Question
 from jobsight_scheduler.simulator.shared_nodes import UNLIMITED, NodeSizes
 from jobsight_scheduler.workload.canonical import LARGEST_MACHINE, questions_of
 from jobsight_scheduler.workload.swf import Trace
-from jobsight_server.forecasts.reader import recommended_requests
+from jobsight_server.forecasts.stored_model import recommended_requests
 from jobsight_server.ground.amounts import MIB, memory_bytes
 from jobsight_server.ground.errors import UserError
 from jobsight_server.replay.record import SUBMITTED, AssumedSize, assumed_size, held_runs, record_ends

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Engine, and_, bindparam, case, delete, false, func, or_, select
 
 from jobsight_predictor.profile.reserve import held
-from jobsight_server.forecasts.reader import recommended_requests
 from jobsight_server.forecasts.rounds import lock_learning
+from jobsight_server.forecasts.stored_model import recommended_requests
 from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.savings.kept_sums import (
     LEVELS,

@@ -167,28 +167,37 @@ def by_driver(connection: Connection, statement: str, values: Sequence[Any] = ()
     return cursor
 
 
+def _begun(connection: Connection) -> None:
+    """Begin a transaction if there is none, as SQLAlchemy does before its statements."""
+    if not connection.in_transaction():
+        connection.begin()
+
+
 def fetch(connection: Connection, query: str | Executable, parameters: Any) -> list[Any]:
     """Return all rows as tuples: SQLAlchemy's own cost as much as reading; in text ``?`` stands for a parameter.
 
     Values are the driver's: SQLite has 0 and 1 for booleans.
     """
     if isinstance(query, str):
-        cursor = connection.exec_driver_sql(driver_sql(connection, query), parameters).cursor
+        _begun(connection)
+        cursor = by_driver(connection, query, parameters)
     else:
         cursor = connection.execute(query, parameters).cursor
     assert cursor is not None
     return list(cursor.fetchall())
 
 
-def fetch_by_keys(connection: Connection, query: str, keys: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-    """Yield the rows of ``query`` for all ``keys``, in few statements.
+def fetch_by_keys(connection: Connection, query: str, keys: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Return the rows of ``query`` for all ``keys``, from few statements.
 
     ``{asked}`` in it stands for the keys, as in the queries of ``keyed``.
     """
+    found: list[Any] = []
     for some in pieces(keys):
-        row = f"({','.join(_parameter(connection, part) for part in some[0])})"
+        row = f"({','.join([_parameter(connection, part) for part in some[0]])})"
         asked = ",".join([row] * len(some))
-        yield from fetch(connection, query.format(asked=asked), tuple(part for key in some for part in key))
+        found += fetch(connection, query.format(asked=asked), [part for key in some for part in key])
+    return found
 
 
 def keyed(table: Table, key: Sequence[str], *wanted: str) -> str:
@@ -231,8 +240,7 @@ def write_many(connection: Connection, statement: str, rows: Sequence[tuple[Any,
     """Run the statement once for each row; ``?`` stands for a parameter. Return the number of rows written."""
     if not rows:
         return 0
-    if not connection.in_transaction():
-        connection.begin()
+    _begun(connection)
     written: int = by_driver(connection, statement, rows, many=True).rowcount
     return written
 

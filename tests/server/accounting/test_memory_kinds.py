@@ -12,7 +12,7 @@ from jobsight_server.accounting.read_logs import import_files
 from jobsight_server.advice.recommendation import asked_as, recommend
 from jobsight_server.advice.words import lines_to_ask, sentence
 from jobsight_server.forecasts.last_runs import last_runs
-from jobsight_server.forecasts.reader import AnswerReader
+from jobsight_server.forecasts.prediction import AnswerReader
 from jobsight_server.forecasts.request import ForecastConfig, job_question
 from jobsight_server.learning.finished import profile_finished
 from jobsight_server.queries.users import next_job

@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any
 
 import pytest
 from msgspec import to_builtins
-from sqlalchemy import Engine, delete, event, insert, update
+from sqlalchemy import Engine, delete, insert, update
 from tests import make
 from tests.make import Jobsight
 
@@ -21,9 +20,9 @@ from jobsight_predictor.question import Question
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest, Prediction
 from jobsight_server.forecasts.history import history
 from jobsight_server.forecasts.last_runs import last_runs
-from jobsight_server.forecasts.reader import StateKey
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.forecasts.rounds import rebuild
+from jobsight_server.forecasts.stored_model import StateKey
 from jobsight_server.ground.amounts import size_text
 from jobsight_server.storage.schema import jobs, model_state
 
@@ -116,6 +115,21 @@ def test_a_reader_that_keeps_the_model_answers_as_one_that_reads_it(engine: Engi
     assert answers(engine, asked[2:], keeps)[0].level == "site"
 
 
+def test_a_reader_drops_the_parts_that_it_used_least_lately(sqlite_engine: Engine) -> None:
+    users = [f"u{number}" for number in range(30)]
+    for number, user in enumerate(users):
+        fill(sqlite_engine, user, [100.0 * (number + 1)] * 3, "memory")
+    few, many = AnswerReader(ForecastConfig(), parts_kept=40), AnswerReader(ForecastConfig())
+    sent = make.queries_sent(sqlite_engine)
+    for user in [*users, *reversed(users), *users[::7]]:
+        request = [ForecastRequest("alpha", job_question(user, "a"), "memory")]
+        assert answers(sqlite_engine, request, few) == answers(sqlite_engine, request, many)
+    assert sent
+    kept = [len(of.parts) for reader in (few, many) for model in reader._kept for of in model.profiles.values()]
+    assert kept[0] <= 40 < kept[1]
+    assert any(f'"{users[28]}"' in part for model in few._kept for of in model.profiles.values() for part in of.parts)
+
+
 @pytest.mark.storage
 def test_last_runs_of_an_application_are_found_beside_any_number_of_others(engine: Engine) -> None:
     run = {"cluster": "alpha", "start": 0.0, "state": "ended", "user": "u", "recorded_at": 0.0, "profiled": True}
@@ -140,15 +154,11 @@ def test_an_unknown_user_has_no_history(engine: Engine) -> None:
 
 def test_questions_are_looked_up_by_key(sqlite_engine: Engine) -> None:
     """Not by reading the whole table, however many are asked at once."""
-    plans: list[str] = []
-
-    def explain(connection: Any, cursor: Any, statement: str, parameters: Any, *_rest: object) -> None:
-        if statement.startswith("WITH asked"):
-            plan = connection.connection.cursor().execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
-            plans.extend(row[3] for row in plan)
-
-    event.listen(sqlite_engine, "before_cursor_execute", explain)
+    statements = make.queries_sent(sqlite_engine)
     answers(sqlite_engine, [ForecastRequest("alpha", job_question(f"u{i}")) for i in range(50)])
+    with sqlite_engine.connect() as connection:
+        asked = [statement for statement in statements if statement.startswith("WITH asked")]
+        plans = [row[3] for each in asked for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {each}")]
     assert any(line.startswith("SEARCH s USING") for line in plans)
     assert not any(line.startswith("SCAN s") for line in plans)
 

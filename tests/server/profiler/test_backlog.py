@@ -12,8 +12,8 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.profile.groups import PERIOD_S
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest
 from jobsight_server.forecasts.events import Observation, last_event, read_learned_until
-from jobsight_server.forecasts.reader import StateKey
 from jobsight_server.forecasts.rounds import catch_up, lock_learning, rebuild, report
+from jobsight_server.forecasts.stored_model import StateKey
 from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.storage.schema import jobs, learned_until, profiles, series
 

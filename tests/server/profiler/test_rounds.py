@@ -11,9 +11,9 @@ from sqlalchemy import update
 from tests import make
 
 from jobsight_predictor.profile import Profile
-from jobsight_server.forecasts.reader import StateKey, state_of, stored_states
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.forecasts.rounds import rebuild
+from jobsight_server.forecasts.stored_model import StateKey, state_of, stored_states
 from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.storage.schema import jobs, pending_at_start, pending_forecasts, profiles
 

@@ -20,8 +20,8 @@ from jobsight_server.advice.words import KEPT
 from jobsight_server.decision.evidence import BURSTS
 from jobsight_server.decision.rule import LEAST_BURSTS, LEAST_RUNS, Kept
 from jobsight_server.forecasts import AnswerReader, ForecastConfig
-from jobsight_server.forecasts.reader import recommended_requests
 from jobsight_server.forecasts.rounds import rebuild
+from jobsight_server.forecasts.stored_model import recommended_requests
 from jobsight_server.ground.amounts import size_text, time_text
 from jobsight_server.learning.finished import profile_finished
 from jobsight_server.savings.totals import count_again
