@@ -67,6 +67,7 @@ MADE_AGAIN = {
     "model_state",
     "pending_forecasts",
     "requirement_state",
+    "running_outlooks",
     "savings",
     "savings_groups",
     "savings_to_do",

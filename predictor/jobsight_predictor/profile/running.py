@@ -148,6 +148,34 @@ def memory_runs_out(
     return RunsOut(chance, soon, 0.5 * left_s)
 
 
+LIKELY = 0.5
+"""A job is listed as running out from this chance on."""
+MEMORY_NEAR = 0.9
+"""A job without an outlook is listed as running out from this share of its requested memory on."""
+
+_HALVINGS = 12
+_HAIR = 1.0 - 1e-9  # factor; rounding must not hide one
+
+
+def time_likely_from(outlook: Outlook, limit_s: float) -> float:
+    """Return the run time below which the limit is surely not ``LIKELY`` to be reached."""
+    for share, chance in zip((0.0, *STEPS), outlook.chances, strict=False):
+        if chance is None or chance >= LIKELY:
+            return share * limit_s * _HAIR
+    return limit_s * _HAIR if outlook.chances else 0.0
+
+
+def memory_likely_from(outlook: Outlook, limit: float) -> float:
+    """Return a peak below which the limit is surely not ``LIKELY`` to be exceeded: the chance rises with the peak."""
+    if not outlook.places:
+        return MEMORY_NEAR * limit * _HAIR
+    low, high = 0.0, limit
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (low, middle) if outlook.exceeds(limit, middle) >= LIKELY else (middle, high)
+    return low * _HAIR
+
+
 def grown(growth: float, before: float, peak: float, seconds: float) -> float:
     """Update the growth of a peak, per second, after it went from ``before`` to ``peak`` in ``seconds``: a decaying
     mean over about the last ten minutes."""

@@ -8,23 +8,31 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, Engine, and_, bindparam, delete, select
 
-from jobsight_predictor.profile.running import Outlook
+from jobsight_predictor.profile.running import Outlook, memory_likely_from, time_likely_from
 from jobsight_server.forecasts.request import COLUMNS, ForecastConfig, ForecastJob, job_of
 from jobsight_server.forecasts.stored_model import RunAndMetric, read_profiles
 from jobsight_server.storage.engine import of_runs, upsert, write_many
-from jobsight_server.storage.schema import jobs, running_outlooks, series
+from jobsight_server.storage.schema import jobs, outlook_states, running_outlooks, series
 
 FORESEEN = ("memory", "runtime")
 """Metrics that a running job may run out of."""
 
 _AT_ONCE = 500
 _NEWS = 50  # 1 / share; growth of the user's series, by one job at least, after which an outlook is made again
-_WRITE = upsert(running_outlooks)
+_TABLES = (running_outlooks, outlook_states)
+_WRITE, _WRITE_STATE = map(upsert, _TABLES)
+_READ = select(outlook_states.c.run_id, outlook_states.c.metric, running_outlooks.c.are_limits, outlook_states.c.state)
+_READ = _READ.where(
+    outlook_states.c.run_id.in_(bindparam("runs", expanding=True)),
+    running_outlooks.c.run_id == outlook_states.c.run_id,
+    running_outlooks.c.metric == outlook_states.c.metric,
+)
 _encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
 
 
@@ -33,6 +41,9 @@ class RunOutlook(NamedTuple):
 
     outlook: Outlook
     are_limits: bool
+
+
+_Row = tuple[int, str, int, bool, float, float]
 
 
 class _Wanted(NamedTuple):
@@ -46,9 +57,9 @@ def refresh_outlooks(engine: Engine, config: ForecastConfig, stop: threading.Eve
     with engine.connect().execution_options(reading=True) as connection:
         wanted, over = _wanted(connection)
     if over:
-        query = delete(running_outlooks).where(running_outlooks.c.run_id.in_(bindparam("runs", expanding=True)))
         with engine.begin() as connection:
-            of_runs(connection, query, over)
+            for table in _TABLES:
+                of_runs(connection, delete(table).where(table.c.run_id.in_(bindparam("runs", expanding=True))), over)
     made = 0
     for begin in range(0, len(wanted), _AT_ONCE):
         if stop and stop.is_set():
@@ -56,20 +67,17 @@ def refresh_outlooks(engine: Engine, config: ForecastConfig, stop: threading.Eve
         with engine.connect().execution_options(reading=True) as connection:
             rows = _made(connection, config, wanted[begin : begin + _AT_ONCE])
         with engine.begin() as connection:
-            write_many(connection, _WRITE, rows)
+            write_many(connection, _WRITE, [row for row, _ in rows])
+            write_many(connection, _WRITE_STATE, [(*row[:2], state) for row, state in rows])
         made += len(rows)
     return made
 
 
-def read_outlooks(connection: Connection, run_id: int | None = None) -> dict[RunAndMetric, RunOutlook]:
-    """Return the outlooks of all running jobs, or of one run."""
-    columns = running_outlooks.c
-    query = select(columns.run_id, columns.metric, columns.are_limits, columns.state)
-    if run_id is not None:
-        query = query.where(columns.run_id == run_id)
+def read_outlooks(connection: Connection, runs: Sequence[int]) -> dict[RunAndMetric, RunOutlook]:
+    """Return the outlooks of these running jobs."""
     return {
         (run, metric): RunOutlook(Outlook.from_state(_decode(state)), bool(are_limits))
-        for run, metric, are_limits, state in connection.execute(query)
+        for run, metric, are_limits, state in of_runs(connection, _READ, runs)
     }
 
 
@@ -95,15 +103,17 @@ def _wanted(connection: Connection) -> tuple[list[_Wanted], list[int]]:
     return found, sorted({run_id for run_id, _ in known} - running)
 
 
-def _made(
-    connection: Connection, config: ForecastConfig, wanted: Sequence[_Wanted]
-) -> list[tuple[int, str, int, bool, bytes]]:
+def _made(connection: Connection, config: ForecastConfig, wanted: Sequence[_Wanted]) -> list[tuple[_Row, bytes]]:
+    """Return rows of ``running_outlooks``, each with its state."""
     asked = [(job.cluster, metric, job.question) for job, metric, _ in wanted]
     profiles = read_profiles(connection, config, asked)
     rows = []
     for job, metric, learned in wanted:
         profile = profiles[job.cluster, metric]
         if profile is not None:  # otherwise the model is about to be retrained
-            state = _encode(profile.outlook(job.question).state())
-            rows.append((job.run_id, metric, learned, profile.are_limits, state))
+            outlook = profile.outlook(job.question)
+            limit = (job.given_memory_bytes if metric == "memory" else job.given_time_s) or 0.0
+            likely_from = memory_likely_from if metric == "memory" else time_likely_from
+            least = likely_from(outlook, limit) if limit and profile.are_limits else inf
+            rows.append(((job.run_id, metric, learned, profile.are_limits, limit, least), _encode(outlook.state())))
     return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import Any
+from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import Connection, func, select
@@ -147,14 +147,14 @@ def now_page(connection: Connection, now: float, asked: Asked) -> tuple[Now, lis
     """Return the figures with a page of the running jobs, and the load of each node."""
     out = running_out(connection, now)
     loads = node_loads(connection, now)
-    position, shown, users = _running(connection, now, asked, out, loads)
+    position, shown, running, users = _running(connection, now, asked, out, loads)
     events = read_event_counts(connection)
     statuses = Counter(load.status for load in loads.values())
     found = Now(
         *position,
         now=now,
         nodes=NodeFigures(len(loads), statuses["up"], statuses["late"], statuses["silent"]),
-        runs=_run_figures(connection, now),
+        runs=_run_figures(connection, running),
         users=users,
         at_risk=len({(each.cluster, each.job_id) for each in out}),
         running_out=out[: asked.limit],
@@ -166,7 +166,7 @@ def now_page(connection: Connection, now: float, asked: Asked) -> tuple[Now, lis
     return found, list(loads.values())
 
 
-def _run_figures(connection: Connection, now: float) -> RunFigures:
+def _run_figures(connection: Connection, running: int) -> RunFigures:
     counts: Counter[str] = Counter()
     query = select(job_counts.c.state, job_counts.c.profiled, NUMBER).group_by(
         job_counts.c.state, job_counts.c.profiled
@@ -175,7 +175,7 @@ def _run_figures(connection: Connection, now: float) -> RunFigures:
         counts[state] += count
         if state == "ended":
             counts["profiled" if done else "waiting"] += count
-    counts[RUNNING] = connection.scalar(select(func.count()).where(is_running(now))) or 0
+    counts[RUNNING] = running
     return RunFigures(**{name: counts[name] for name in RunFigures.__struct_fields__})
 
 
@@ -189,35 +189,47 @@ def samples_per_s(connection: Connection, now: float) -> list[float]:
     return [samples.get(i, 0) / RATE_BAR_S for i in range(RATE_BARS)]
 
 
+class _Run(NamedTuple):
+    id: int
+    cluster: str
+    job_id: str
+    user: str
+    name: str | None
+    start: float
+    processors: int | None
+    asked_processors: int | None
+    asked_memory_bytes: float | None
+    asked_walltime_s: float | None
+    memory: float | None
+    reason: str | None
+
+
 def _running(
     connection: Connection, now: float, asked: Asked, out: Sequence[Foreseen], loads: Mapping[NodeName, NodeLoad]
-) -> tuple[Position, list[RunningJob], int]:
-    """Return a page of the running jobs, and how many users have some; only those shown of thousands become records."""
+) -> tuple[Position, list[RunningJob], int, int]:
+    """Return a page of the running jobs, their number and that of their users; only those shown of thousands become
+    records."""
     risks: dict[tuple[str, str], list[Resource]] = defaultdict(list)
     for each in out:
         risks[each.cluster, each.job_id].append(each.resource)
-    of_job = (jobs.c.id, jobs.c.cluster, jobs.c.job_id, jobs.c.user, jobs.c.name, jobs.c.start, jobs.c.processors)
-    given = (
-        ASKED_PROCESSORS.label("asked_processors"),
-        ASKED_MEMORY.label("asked_memory_bytes"),
-        ASKED_WALLTIME.label("asked_walltime_s"),
-    )
+    of_job = (jobs.c[name] for name in _Run._fields[: _Run._fields.index("asked_processors")])
+    given = (ASKED_PROCESSORS, ASKED_MEMORY, ASKED_WALLTIME)
     query = select(*of_job, *given, running_use.c.memory, running_use.c.reason)
     query = query.outerjoin(running_use, running_use.c.run_id == jobs.c.id).where(is_running(now))
-    rows = connection.execute(query).all()
+    rows = list(map(_Run._make, fetch(connection, query, {})))
     held: dict[int, list[tuple[str, int]]] = defaultdict(list)
     on_node: dict[NodeName, list[int]] = defaultdict(list)
     for cluster, run_id, node, processors in nodes_of_running(connection, now):
         held[run_id].append((node, processors))
         on_node[cluster, node].append(processors)
 
-    def left_s(row: Any) -> float | None:
+    def left_s(row: _Run) -> float | None:
         return None if row.asked_walltime_s is None else row.start + row.asked_walltime_s - now
 
-    def memory(row: Any) -> float | None:
+    def memory(row: _Run) -> float | None:
         return None if row.memory is None else row.memory * (row.asked_processors or row.processors or 1)
 
-    def bandwidth(row: Any) -> tuple[float | None, bool]:
+    def bandwidth(row: _Run) -> tuple[float | None, bool]:
         """Return it on the job's nodes, and whether it shares one up to the first unknown."""
         found, is_shared = 0.0, False
         for node, processors in held[row.id]:
@@ -230,11 +242,11 @@ def _running(
             found += load.bandwidth_bps * (processors / sum(of_jobs) if len(of_jobs) > 1 else 1.0)
         return found if held[row.id] else None, is_shared
 
-    def tie(row: Any) -> tuple[float, str, str]:
+    def tie(row: _Run) -> tuple[float, str, str]:
         left = 0.0 if asked.sort == "started" else left_s(row)  # of which there are cursors, without what changes
         return inf if left is None else left, row.cluster, row.job_id
 
-    values: dict[str, Callable[[Any], float | None]] = {
+    values: dict[str, Callable[[_Run], float | None]] = {
         "bandwidth": lambda row: bandwidth(row)[0],
         "memory": memory,
         "left": left_s,
@@ -243,9 +255,14 @@ def _running(
     }
     position, shown = asked.page_of(rows, values[asked.sort], tie)
     found = [
-        RunningJob.of_row(
-            row,
+        RunningJob(
+            cluster=row.cluster,
+            job_id=row.job_id,
+            user=row.user,
+            name=row.name,
+            start=row.start,
             nodes=len(held[row.id]),
+            processors=row.processors,
             bandwidth_bps=bandwidth_bps,
             is_shared=is_shared,
             memory_bytes=memory(row),
@@ -256,7 +273,7 @@ def _running(
         )
         for row, (bandwidth_bps, is_shared) in zip(shown, map(bandwidth, shown), strict=True)
     ]
-    return position, found, len({row.user for row in rows})
+    return position, found, len(rows), len({row.user for row in rows})
 
 
 def _server(connection: Connection, now: float, events: Mapping[tuple[str, str], int]) -> Server:

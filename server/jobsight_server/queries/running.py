@@ -7,21 +7,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import ColumnElement, Connection, Row, and_, bindparam, func, literal_column, or_, select
 
 from jobsight_predictor.metrics import metrics_of
 from jobsight_predictor.profile.prospect import TIME_TAIL
-from jobsight_predictor.profile.running import Outlook, RunsOut, memory_runs_out, time_runs_out
+from jobsight_predictor.profile.running import (
+    LIKELY,
+    MEMORY_NEAR,
+    Outlook,
+    RunsOut,
+    memory_runs_out,
+    time_runs_out,
+)
 from jobsight_server.accounting.last_read import is_running
 from jobsight_server.advice.recommendation import predictions
 from jobsight_server.forecasts import AnswerReader, ForecastRequest
-from jobsight_server.forecasts.outlooks import RunOutlook, read_outlooks
+from jobsight_server.forecasts.outlooks import read_outlooks
 from jobsight_server.forecasts.prediction import Prediction
 from jobsight_server.forecasts.request import question_of
-from jobsight_server.forecasts.stored_model import RunAndMetric, read_pending
+from jobsight_server.forecasts.stored_model import read_pending
 from jobsight_server.ground.answers import Record, Share
-from jobsight_server.storage.engine import rows_of
-from jobsight_server.storage.schema import job_nodes, jobs, running_use
+from jobsight_server.storage.engine import fetch, rows_of
+from jobsight_server.storage.schema import job_nodes, jobs, running_outlooks, running_use
 from jobsight_server.storage.schema.jobs import ASKED_PROCESSORS
 
 WATCHED = ("memory", "runtime")
@@ -31,8 +38,7 @@ WATCHED = ("memory", "runtime")
 def nodes_of_running(connection: Connection, now: float) -> list[tuple[str, int, str, int]]:
     """Return cluster, run, node and processors there of the running jobs."""
     query = select(jobs.c.cluster, job_nodes.c.run_id, job_nodes.c.node, job_nodes.c.processors)
-    found = connection.execute(query.join(jobs, jobs.c.id == job_nodes.c.run_id).where(is_running(now)))
-    return [(cluster, run, node, processors) for cluster, run, node, processors in found]
+    return fetch(connection, query.join(jobs, jobs.c.id == job_nodes.c.run_id).where(is_running(now)), {})
 
 
 class Forecast(NamedTuple):
@@ -125,11 +131,6 @@ def over_bound(
 
 
 WITHIN_S = 3600.0
-LIKELY = 0.5
-"""A job is listed as running out from this chance on."""
-MEMORY_NEAR = 0.9
-"""A job without an outlook is listed as running out from this share of its requested memory on."""
-
 Resource = Literal["memory", "time"]
 
 _UNKNOWN = Outlook(index=TIME_TAIL)
@@ -166,7 +167,7 @@ def running_out(connection: Connection, now: float) -> list[Foreseen]:
     Where too little is known, these are the jobs that hold nine tenths of their memory, or reach their limit by then.
     """
     found = []
-    for each in _foreseen(connection, read_outlooks(connection), now):
+    for each in _foreseen(connection, now, _MAY_RUN_OUT, soon=now + WITHIN_S + 1.0, at=now):
         _, resource, used, expected, limit, runs_out, left_s = each
         if runs_out is not None and runs_out.soon is not None:
             is_listed = runs_out.soon >= LIKELY
@@ -182,23 +183,43 @@ def running_out(connection: Connection, now: float) -> list[Foreseen]:
 
 def foreseen(connection: Connection, run_id: int, now: float) -> list[Foreseen]:
     """Return the outlook for the resources of one run; none unless it runs."""
-    return [_of(*each) for each in _foreseen(connection, read_outlooks(connection, run_id), now, run_id)]
+    return [_of(*each) for each in _foreseen(connection, now, jobs.c.id == run_id)]
 
 
-def _foreseen(
-    connection: Connection,
-    outlooks: Mapping[RunAndMetric, RunOutlook],
-    now: float,
-    run_id: int | None = None,
-) -> Iterator[_Outcome]:
-    """Yield the arguments of ``_of``: few of thousands become records."""
-    columns = (jobs.c.id, jobs.c.cluster, jobs.c.job_id, jobs.c.user, jobs.c.name, jobs.c.start)
-    given = (jobs.c.requested_memory_bytes, jobs.c.requested_walltime_s, ASKED_PROCESSORS.label("asked"))
-    query = select(*columns, *given, running_use.c.memory, running_use.c.growth)
-    query = query.outerjoin(running_use, running_use.c.run_id == jobs.c.id).where(is_running(now))
-    if run_id is not None:
-        query = query.where(jobs.c.id == run_id)
-    for row in connection.execute(query).all():
+def _may_exceed(metric: str, use: Any, limit: Any) -> Any:
+    """Return the condition for a use to be as large as the outlook says; true without an outlook for this limit."""
+    of = running_outlooks.c
+    least = select(of.likely_from).where(of.run_id == jobs.c.id, of.metric == metric, of.limit == limit)
+    return use >= func.coalesce(func.nullif(least.scalar_subquery(), 0), use)
+
+
+_LIMIT = jobs.c.requested_memory_bytes * literal_column("1.0") / func.coalesce(func.nullif(ASKED_PROCESSORS, 0), 1)
+_MAY_RUN_OUT = or_(
+    and_(
+        jobs.c.requested_walltime_s > 0,
+        jobs.c.start + jobs.c.requested_walltime_s <= bindparam("soon"),
+        _may_exceed("runtime", bindparam("at") - jobs.c.start, jobs.c.requested_walltime_s),
+    ),
+    and_(
+        running_use.c.memory > 0,
+        jobs.c.requested_memory_bytes > 0,
+        _may_exceed("memory", running_use.c.memory, _LIMIT),
+    ),
+)
+"""The few of thousands that may be listed: what is not likely yet was found with the outlook."""
+_RUNS = (
+    select(*(jobs.c[name] for name in ("id", "cluster", "job_id", "user", "name", "start")))
+    .add_columns(jobs.c.requested_memory_bytes, jobs.c.requested_walltime_s, ASKED_PROCESSORS.label("asked"))
+    .add_columns(running_use.c.memory, running_use.c.growth)
+    .outerjoin(running_use, running_use.c.run_id == jobs.c.id)
+)
+
+
+def _foreseen(connection: Connection, now: float, chosen: ColumnElement[bool], **values: float) -> Iterator[_Outcome]:
+    """Yield the arguments of ``_of`` for the ``chosen`` of the running jobs: few of these become records."""
+    rows = connection.execute(_RUNS.where(is_running(now), chosen), values).all()
+    outlooks = read_outlooks(connection, [row.id for row in rows])
+    for row in rows:
         elapsed_s = max(0.0, now - row.start)
         limit_s = row.requested_walltime_s or None
         known = outlooks.get((row.id, "runtime"))

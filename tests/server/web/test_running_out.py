@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from tests import make
 from jobsight_server.forecasts import ForecastConfig
 from jobsight_server.forecasts.outlooks import refresh_outlooks
 from jobsight_server.learning.finished import profile_finished
+from jobsight_server.queries.running import Foreseen, running_out
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings.load import load_settings
 from jobsight_server.storage import schema
@@ -104,3 +107,34 @@ def test_outlooks_follow_what_is_learned_and_go_with_their_jobs(client: FlaskCli
     assert refresh_outlooks(engine, ForecastConfig()) == 2  # their run times; its memory is not known
     kept = make.rows(engine, select(schema.running_outlooks.c.run_id, schema.running_outlooks.c.metric))
     assert sorted(map(tuple, kept)) == [(run, metric) for run in (101, 103) for metric in ("memory", "runtime")]
+
+
+@pytest.mark.storage
+def test_what_was_found_with_the_outlook_hides_no_job_that_runs_out(client: FlaskClient, engine: Engine) -> None:
+    """Compared with looking at every running job: users, limits and uses of all kinds, at several times."""
+    chosen, rows, used = random.Random(2), [], []
+    for number in range(300, 500):
+        limit_s = chosen.choice([None, 0.0, HOUR, 4 * HOUR, 30 * HOUR])
+        memory = chosen.choice([None, 0, GIB, 4 * GIB, 8 * GIB])
+        start = NOW - chosen.random() * 1.3 * (limit_s or HOUR)
+        more = {"requested_walltime_s": limit_s, "requested_memory_bytes": memory, "processors": chosen.choice([1, 2])}
+        rows.append(job(number, chosen.choice(["full", "tenth", "new"]), start, **more))
+        used.append(
+            {"run_id": number, "until": NOW, "memory": chosen.random() * 5 * GIB, "growth": chosen.random() * 1e6}
+        )
+    make.execute(engine, insert(schema.jobs), rows)
+    make.execute(engine, insert(schema.running_use), used[:150])
+    assert refresh_outlooks(engine, ForecastConfig()) > 200
+    make.execute(engine, update(schema.jobs).where(schema.jobs.c.id < 310).values(requested_memory_bytes=2 * GIB))
+    make.execute(engine, update(schema.jobs).where(schema.jobs.c.id > 495).values(state="requeued"))
+
+    def listed() -> list[list[Foreseen]]:
+        with engine.connect() as connection:
+            return [running_out(connection, NOW + later) for later in (0.0, HOUR, 3 * HOUR, 20 * HOUR)]
+
+    found = listed()
+    make.execute(engine, update(schema.running_outlooks).values(likely_from=0.0))
+    assert found == listed()
+    counts = Counter(each.resource for each in found[0])
+    assert min(counts["memory"], counts["time"]) > 10
+    assert {each.job_id for each in found[0]}.isdisjoint(f"{number}.s" for number in range(496, 500))

@@ -22,6 +22,7 @@ from jobsight_server.storage.schema.jobs import parallel_tasks as parallel_tasks
 from jobsight_server.storage.schema.learned import learned_until as learned_until
 from jobsight_server.storage.schema.learned import model_state as model_state
 from jobsight_server.storage.schema.learned import outcomes as outcomes
+from jobsight_server.storage.schema.learned import outlook_states as outlook_states
 from jobsight_server.storage.schema.learned import pending_at_start as pending_at_start
 from jobsight_server.storage.schema.learned import pending_forecasts as pending_forecasts
 from jobsight_server.storage.schema.learned import profiles as profiles

@@ -65,8 +65,9 @@ running_use = Table(
     sqlite_with_rowid=False,
 )
 
-# Forecast of a running job's need of a metric in all; MessagePack. ``learned``: values in its user's series at that
-# time; ``are_limits``: whether requests limit jobs.
+# Forecast of a running job's need of a metric in all, and apart from it, as it is long, its ``state`` in MessagePack.
+# ``learned``: values in its user's series at that time; ``are_limits``: whether requests limit jobs. A job with this
+# ``limit`` is not likely to exceed it below ``likely_from``.
 running_outlooks = Table(
     "running_outlooks",
     metadata,
@@ -74,8 +75,15 @@ running_outlooks = Table(
     Column("metric", Text, primary_key=True),
     Column("learned", BigInteger, nullable=False),
     Column("are_limits", Boolean, nullable=False),
-    Column("state", LargeBinary, nullable=False),
+    *required(Double, "limit", "likely_from"),
     sqlite_with_rowid=False,
+)
+outlook_states = Table(
+    "outlook_states",
+    metadata,
+    Column("run_id", Integer, ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True),
+    Column("metric", Text, primary_key=True),
+    Column("state", LargeBinary, nullable=False),
 )
 
 # The forecasters' state per (cluster, user, metric) and its forecast after the last learning; both JSON.

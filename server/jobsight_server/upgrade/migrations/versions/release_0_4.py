@@ -23,7 +23,9 @@ down_revision = "0.3"
 
 # The server retrains the model on the jobs and counts savings again while it runs. The present estimator of
 # requirements cannot use what earlier ones learned.
-_RECREATED = frozenset({"model_state", "pending_forecasts", "requirement_state", "savings", "savings_groups"})
+_RECREATED = frozenset(
+    {"model_state", "pending_forecasts", "requirement_state", "running_outlooks", "savings", "savings_groups"}
+)
 _MOVED = frozenset({"requirements"})  # SQLite drops no column with a foreign key
 _KEPT = frozenset({"alembic_version"})
 _AT_ONCE = 10_000  # names of jobs
