@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, bindparam, func, select
 
 from jobsight_predictor.profile.forecast import further
 from jobsight_predictor.question import Moment, Question
@@ -26,6 +26,9 @@ _KILLED_LAST = (
     "AND state = 'ended' ORDER BY \"end\" DESC LIMIT 40) latest WHERE failure IS NOT NULL AND NOT profiled"
 )
 """Users and workflow engines submit again before a run has waited for its samples."""
+
+
+_NODES_HELD = select(func.count()).where(job_nodes.c.run_id == bindparam("run"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,7 @@ def asked_as(connection: Connection, user: str, like: LastRun) -> tuple[Question
     """Return the question and the request of another job submitted like this one."""
     memory, walltime = like.requested_memory_bytes, like.requested_walltime_s
     subject = (user, like.name, like.queue, like.processors, memory, walltime, like.group, like.account)
-    held = connection.scalar(select(func.count()).where(job_nodes.c.run_id == like.run_id))
+    held = connection.scalar(_NODES_HELD, {"run": like.run_id})
     request = JobRequest(like.processors, held or None, memory, walltime, like.gpus or 0)
     return job_question(*subject, facts=like.facts), request
 

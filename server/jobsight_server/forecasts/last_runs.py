@@ -90,14 +90,16 @@ _LAST_RUNS = (
     .outerjoin(_RUNTIME, _measured(_RUNTIME, "runtime"))
     .where(*_OF_USER)
     .order_by(*_LATEST_FIRST)
-    .limit(LOOKED_AT)
+    .limit(bindparam("at_most"))
 )
 _OF_APPLICATION = _LAST_RUNS.where(jobs.c.application == bindparam("application"))
 
 
-def last_runs(connection: Connection, cluster: str, user: str, application: str | None = None) -> list[LastRun]:
-    """Read the user's last ``LOOKED_AT`` finished runs, latest first; of this ``application``, if given."""
-    chosen = {"cluster": cluster, "user": user}
+def last_runs(
+    connection: Connection, cluster: str, user: str, application: str | None = None, at_most: int = LOOKED_AT
+) -> list[LastRun]:
+    """Read the user's last finished runs, latest first; of this ``application``, if given."""
+    chosen = {"cluster": cluster, "user": user, "at_most": at_most}
     if application is None:
         rows = fetch(connection, _LAST_RUNS, chosen)
     else:

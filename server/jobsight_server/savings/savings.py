@@ -13,7 +13,7 @@ from jobsight_server.advice.recommendation import Recommendation, asked_as, reco
 from jobsight_server.advice.words import KEPT
 from jobsight_server.decision.evidence import ASKED_FOR
 from jobsight_server.forecasts import AnswerReader
-from jobsight_server.forecasts.last_runs import LastRun, last_runs
+from jobsight_server.forecasts.last_runs import LOOKED_AT, LastRun, last_runs
 from jobsight_server.ground.answers import Record
 from jobsight_server.savings.kept_sums import OTHER, group_name, month_of
 from jobsight_server.savings.totals import AMOUNTS, COLUMNS, METRICS, JobSums
@@ -143,10 +143,11 @@ class Asking:
     def _of(self, cluster: str, user: str, application: str) -> tuple[LastRun, Recommendation] | None:
         """Return the last job of this application, and the recommendation for one like it; None if too long ago."""
         is_of_all = application in ("", OTHER)
-        runs = [] if is_of_all else self.runs(cluster, user, application)
-        for like in runs or self.runs(cluster, user):
-            if is_of_all or application == group_name(cluster, user, like.application, None, None).application:
-                return like, self.like(cluster, user, like)
+        for at_most in (1, LOOKED_AT):  # only long names are looked for among others
+            read = partial(last_runs, self.connection, cluster, user, at_most=at_most)
+            for like in ([] if is_of_all else read(application)) or read():
+                if is_of_all or application == group_name(cluster, user, like.application, None, None).application:
+                    return like, self.like(cluster, user, like)
         return None
 
 
