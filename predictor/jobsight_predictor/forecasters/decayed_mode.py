@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any, Self
 
@@ -95,6 +95,11 @@ class DecayedMode(Forecaster):
         weights[2] = long / fades[2]
         if weights[0] > _RESCALE:
             self._rescale()
+
+    def learn_all(self, values: Sequence[float]) -> None:
+        """Learn these values in turn."""
+        for value in values:
+            self.learn(value)
 
     def forecast(self) -> float | None:
         return self.best()[1] if self._n else None

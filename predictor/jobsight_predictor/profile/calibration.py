@@ -42,6 +42,10 @@ class Correction(Stored):
         k = bisect_left(self._ends, stated)
         return min(1.0, max(0.0, stated + self._excess[k] / (self._jobs[k] + STATED)))
 
+    def correct_all(self, stated: Sequence[float]) -> list[float]:
+        """Return the calibrated probability of each."""
+        return [self.correct(each) for each in stated]
+
     @property
     def shifts(self) -> list[float]:
         """Return the shift of each bin."""

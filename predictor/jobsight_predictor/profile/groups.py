@@ -136,13 +136,14 @@ class Parts(dict[GroupKey, AgingT], Generic[AgingT]):
             del self[key]
             self.changed.discard(key)
 
-    def state_key(self, key: GroupKey) -> str:
-        """Return the key under which a part is stored."""
-        return _state_key(self.name, key)
+    def state_keys(self, keys: JobKeys) -> list[str]:
+        """Return the keys under which the parts that concern a job are stored."""
+        return [_state_key(self.name, key) for key in self.of_job(keys)]
 
     def take_changed(self) -> dict[str, StoredPart]:
         """Return the parts changed since the last call, as stored."""
-        found = {self.state_key(key): StoredPart(self[key].state(), self[key].until) for key in self.changed}
+        name = self.name
+        found = {_state_key(name, key): StoredPart(self[key].state(), self[key].until) for key in self.changed}
         self.changed.clear()
         return found
 
@@ -295,8 +296,11 @@ class Group(Aging):
     def load(self, state: Sequence[Any]) -> None:
         """Restore ``state()`` exactly."""
         if len(state) <= len(self.kept):  # the values of few jobs: learned again, they give the same mode
-            for value in state[0]:
-                self.learn(value, 0, 0)
+            values = state[0]
+            self.mode.learn_all(values)
+            self.recent.extend(values)
+            self.blocks.extend(values)
+            self.n, self.top = len(values), max([0.0, *values])
             _, self.evidence, self._mark, self.least, self.hits.hits, self.hits.trials = state
         else:
             self.mode = DecayedMode.from_state(state[0])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from jobsight_predictor.profile.calibration import Calibration, ExpertWeights, HitProbability, NearLimit
@@ -125,8 +126,8 @@ class Model:
     def state_keys(self, question: Question) -> list[str]:
         """Return the keys of the state that this question needs, and that learning such a job changes."""
         keys = self.keys(question)
-        named = [parts.state_key(key) for parts in self._by_key() for key in parts.of_job(keys)]
-        return [_SITE_KEY, *dict.fromkeys(named)]
+        named = dict.fromkeys(chain.from_iterable([parts.state_keys(keys) for parts in self._by_key()]))
+        return [_SITE_KEY, *named]
 
     def changed_state(self) -> dict[str, StoredPart]:
         """Return the state changed since the last call, by key."""

@@ -16,6 +16,7 @@ from jobsight_predictor.profile.model import Model
 from jobsight_predictor.profile.reserve import Basis, exceeding, needs_of
 from jobsight_predictor.profile.running import Outlook
 from jobsight_predictor.question import (
+    JOB_GROUPS,
     MOMENTS,
     SHARE,
     SHARE_OF_REQUEST,
@@ -33,6 +34,10 @@ QUESTIONS_AT_MOST = 200
 """Cached forecasts; cleared whenever the model learns."""
 
 NO_HISTORY = "no history: no job with a value has ended on this cluster yet"
+
+_GROUPS = (*map(label, JOB_GROUPS), *(label(group) + SHARE_OF_REQUEST for group in SHARES))
+_CANDIDATE_NAMES = tuple(f"{candidate} by {group}" for group in _GROUPS for candidate in CANDIDATES)
+"""Names in answers, by the place of a group's candidate among all."""
 
 DIFFERENT = 0.01  # share of the better one; forecasts differ beyond this
 
@@ -146,8 +151,9 @@ class Profile(Model):
         if forecast.limit < inf and forecast.bound is not None and forecast.basis == "request":
             exceed_probability = correct(exceeding(need.prospect, forecast.bound))
         needs = needs_of(need.prospect)
+        mores = calibration.exceeding.correct_all([more for _, more in needs])
         # A larger amount keeps the share of a smaller one where their bins of probabilities, corrected singly, differ.
-        shares = accumulate([1.0 - correct(more) for _, more in needs], max)
+        shares = accumulate([1.0 - more for more in mores], max)
         return JobForecast(
             value=value,
             unit=self.unit,
@@ -211,7 +217,7 @@ class Profile(Model):
         accuracies = [accuracy for of_group in losses.accuracies for accuracy in of_group]
         best = max(range(len(accuracies)), key=accuracies.__getitem__)
         of_best = losses.jobs - accuracies[best]
-        return MeanError(losses.jobs, losses.answered / losses.jobs, of_best / losses.jobs, self._candidate_name(best))
+        return MeanError(losses.jobs, losses.answered / losses.jobs, of_best / losses.jobs, _CANDIDATE_NAMES[best])
 
     def learn(
         self,
@@ -284,13 +290,6 @@ class Profile(Model):
                 self.near_limit.learn(request, value, again.out_near_limit, NEARLY_ALL, 1.0)
             for moment, made in zip(MOMENTS, (forecast, again), strict=True):
                 self.calibrations[moment].learn_lower_bound(made.bound, made.stated_exceed, value)
-
-    def _candidate_name(self, index: int) -> str:
-        """Return the name of a group's candidate in answers, by its place among all."""
-        of_group, candidate = divmod(index, len(CANDIDATES))
-        groups = [label(group) for group in self.job_groups.groups]
-        groups += [label(group) + SHARE_OF_REQUEST for group in SHARES]
-        return f"{CANDIDATES[candidate]} by {groups[of_group]}"
 
     def _source(self, forecast: PendingForecast, value: float) -> tuple[str, GroupKey, Group]:
         """Return candidate, key and group of the most specific group that forecast ``value``, by the greatest

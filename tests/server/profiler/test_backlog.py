@@ -74,7 +74,7 @@ def ids_of_kind(site: Any, job: Any) -> list[int]:
     found = []
     for metric in METRICS:
         profile = ForecastConfig().profile(metric)
-        key = profile.bursts.state_key(profile.keys(site.question(job)).application)
+        (key,) = profile.bursts.state_keys(profile.keys(site.question(job)))
         found.append(StateKey("alpha", metric, key).id)
     return found
 
