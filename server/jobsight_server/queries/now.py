@@ -189,7 +189,7 @@ def samples_per_s(connection: Connection, now: float) -> list[float]:
     return [samples.get(i, 0) / RATE_BAR_S for i in range(RATE_BARS)]
 
 
-class _Run(NamedTuple):
+class _RunningRow(NamedTuple):
     id: int
     cluster: str
     job_id: str
@@ -212,24 +212,24 @@ def _running(
     risks: dict[tuple[str, str], list[Resource]] = defaultdict(list)
     for each in out:
         risks[each.cluster, each.job_id].append(each.resource)
-    of_job = (jobs.c[name] for name in _Run._fields[: _Run._fields.index("asked_processors")])
+    of_job = (jobs.c[name] for name in _RunningRow._fields[: _RunningRow._fields.index("asked_processors")])
     given = (ASKED_PROCESSORS, ASKED_MEMORY, ASKED_WALLTIME)
     query = select(*of_job, *given, running_use.c.memory, running_use.c.reason)
     query = query.outerjoin(running_use, running_use.c.run_id == jobs.c.id).where(is_running(now))
-    rows = list(map(_Run._make, fetch(connection, query, {})))
+    rows = list(map(_RunningRow._make, fetch(connection, query, {})))
     held: dict[int, list[tuple[str, int]]] = defaultdict(list)
     on_node: dict[NodeName, list[int]] = defaultdict(list)
     for cluster, run_id, node, processors in nodes_of_running(connection, now):
         held[run_id].append((node, processors))
         on_node[cluster, node].append(processors)
 
-    def left_s(row: _Run) -> float | None:
+    def left_s(row: _RunningRow) -> float | None:
         return None if row.asked_walltime_s is None else row.start + row.asked_walltime_s - now
 
-    def memory(row: _Run) -> float | None:
+    def memory(row: _RunningRow) -> float | None:
         return None if row.memory is None else row.memory * (row.asked_processors or row.processors or 1)
 
-    def bandwidth(row: _Run) -> tuple[float | None, bool]:
+    def bandwidth(row: _RunningRow) -> tuple[float | None, bool]:
         """Return it on the job's nodes, and whether it shares one up to the first unknown."""
         found, is_shared = 0.0, False
         for node, processors in held[row.id]:
@@ -242,11 +242,11 @@ def _running(
             found += load.bandwidth_bps * (processors / sum(of_jobs) if len(of_jobs) > 1 else 1.0)
         return found if held[row.id] else None, is_shared
 
-    def tie(row: _Run) -> tuple[float, str, str]:
+    def tie(row: _RunningRow) -> tuple[float, str, str]:
         left = 0.0 if asked.sort == "started" else left_s(row)  # of which there are cursors, without what changes
         return inf if left is None else left, row.cluster, row.job_id
 
-    values: dict[str, Callable[[_Run], float | None]] = {
+    values: dict[str, Callable[[_RunningRow], float | None]] = {
         "bandwidth": lambda row: bandwidth(row)[0],
         "memory": memory,
         "left": left_s,
