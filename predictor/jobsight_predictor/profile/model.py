@@ -98,7 +98,7 @@ class Model:
         self.limits = LimitsReached(of_time=self.of_time)
         self.near_limit = NearLimit()
         self.calibrations = {moment: Calibration(coverage) for moment in MOMENTS}
-        by_key: list[Parts[Any]] = [
+        self._by_key: list[Parts[Any]] = [
             self.experts.users,
             self.bursts,
             self.shortfalls,
@@ -106,12 +106,12 @@ class Model:
             self.groups,
             self.limits,
         ]
-        self._parts: dict[str, Stored | Parts[Any]] = {
+        self._of_site: dict[str, Stored] = {
             "clock": self.clock, "losses": self.experts, "mean_job": self.bounds.mean_job,
             **{f"calibration at {moment}": calibration for moment, calibration in self.calibrations.items()},
             "requests": self.requests, "hit_probability": self.hit_probability, "near_limit": self.near_limit,
-            **{parts.name: parts for parts in by_key},
         }  # fmt: skip
+        self._parts = {parts.name: parts for parts in self._by_key}
         self._is_site_changed = False
 
     @property
@@ -126,23 +126,23 @@ class Model:
     def state_keys(self, question: Question) -> list[str]:
         """Return the keys of the state that this question needs, and that learning such a job changes."""
         keys = self.keys(question)
-        named = dict.fromkeys(chain.from_iterable([parts.state_keys(keys) for parts in self._by_key()]))
+        named = dict.fromkeys(chain.from_iterable([parts.state_keys(keys) for parts in self._by_key]))
         return [_SITE_KEY, *named]
 
     def changed_state(self) -> dict[str, StoredPart]:
         """Return the state changed since the last call, by key."""
         found: dict[str, StoredPart] = {}
-        for parts in self._by_key():
+        for parts in self._by_key:
             found |= parts.take_changed()
         if self._is_site_changed:
             header = {"shape": _SHAPE, "n": self.n}
-            found[_SITE_KEY] = StoredPart(header | {name: part.state() for name, part in self._of_site().items()}, None)
+            found[_SITE_KEY] = StoredPart(header | {name: part.state() for name, part in self._of_site.items()}, None)
         self._is_site_changed = False
         return dict(sorted(found.items()))
 
     def state(self) -> dict[str, StoredPart]:
         """Return all state, by key."""
-        for parts in self._by_key():
+        for parts in self._by_key:
             parts.changed.update(parts)
         self._is_site_changed |= self.n > 0
         return self.changed_state()
@@ -158,16 +158,15 @@ class Model:
         for name, (piece, until) in state.items():
             kind, *key = json.loads(name)
             parts = self._parts.get(kind)
-            if isinstance(parts, Parts) and until >= self.clock.period:
+            if parts is not None and until >= self.clock.period:
                 parts.load((key[0], tuple(key[1:])), piece, until)
 
     def forget(self, names: Iterable[str]) -> None:
         """Drop parts by key, which ``load`` can take in again."""
         for name in names:
             kind, *key = json.loads(name)
-            parts = self._parts[kind]
-            if isinstance(parts, Parts):
-                parts.pop((key[0], tuple(key[1:])), None)
+            if key:
+                self._parts[kind].pop((key[0], tuple(key[1:])), None)
 
     def too_old(self) -> int | None:
         """Return the current period if it began since the last call, else None.
@@ -181,22 +180,16 @@ class Model:
         """Note the end of a job; drop expired parts."""
         has_moved = self.clock.advance(at)
         if self.groups.period != self.clock.period:
-            for parts in self._by_key():
+            for parts in self._by_key:
                 parts.period = self.clock.period
                 if has_moved:
                     parts.drop_old()
-
-    def _by_key(self) -> list[Parts[Any]]:
-        return [parts for parts in self._parts.values() if isinstance(parts, Parts)]
-
-    def _of_site(self) -> dict[str, Stored]:
-        return {name: part for name, part in self._parts.items() if isinstance(part, Stored)}
 
     def _load_site(self, site: Mapping[str, Any]) -> None:
         if site.get("shape") != _SHAPE:
             raise ValueError("this state comes from another version: retrain on the finished jobs")
         self.n = site["n"]
-        for name, part in self._of_site().items():
+        for name, part in self._of_site.items():
             part.load(site[name])
-        for parts in self._by_key():
+        for parts in self._by_key:
             parts.period = self.clock.period

@@ -205,17 +205,17 @@ class Similar:
     @property
     def runs(self) -> int:
         """Return the number of runs."""
-        return sum(row.runs for row in self.rows)
+        return sum([row.runs for row in self.rows])
 
     @property
     def exact(self) -> int:
         """Return the number of runs whose use is known exactly."""
-        return sum(row.exact for row in self.rows)
+        return sum([row.exact for row in self.rows])
 
     @property
     def failed(self) -> int:
         """Return the number of runs that ran out."""
-        return sum(row.failed for row in self.rows)
+        return sum([row.failed for row in self.rows])
 
     @property
     def bursts(self) -> int:

@@ -152,7 +152,7 @@ def _without_request(resource: Resource, similar: Similar, forecast: float | Non
 
 
 def _memory(similar: Similar, job: Shape, limits: Limits) -> Decision:
-    asked, last, failed = job.memory_bytes, similar.rows[0], max(row.failed_at for row in similar.rows)
+    asked, last, failed = job.memory_bytes, similar.rows[0], max([row.failed_at for row in similar.rows])
 
     def kept(why: Kept) -> Decision:
         return Decision(None, similar, why)
@@ -160,8 +160,10 @@ def _memory(similar: Similar, job: Shape, limits: Limits) -> Decision:
     if any(0.0 < row.failed_at < SAME * asked for row in similar.rows if row.burst == last.burst):
         return kept("ran out")
     largest = max(
-        max(similar.most_of(row), row.at_least) * max(1.0, job.processors / row.shape.processors)
-        for row in similar.rows
+        [
+            max(similar.most_of(row), row.at_least) * max(1.0, job.processors / row.shape.processors)
+            for row in similar.rows
+        ]
     )
     if not similar.exact and not failed and largest <= asked:
         return kept("not measured")
@@ -211,7 +213,7 @@ def _lowered(similar: Similar, job: Shape, amount: float) -> Decision:
 def _are_enough(similar: Similar, asked: Sequence[float], least: float, runs: int, bursts: int) -> bool:
     """Return whether enough runs and bursts that asked for at least that much, or for nothing, are known exactly."""
     rows = [row for row, of in zip(similar.rows, asked, strict=True) if row.exact and (not of or of >= least)]
-    return sum(row.exact for row in rows) >= runs and len({row.burst for row in rows}) >= bursts
+    return sum([row.exact for row in rows]) >= runs and len({row.burst for row in rows}) >= bursts
 
 
 def _runtime(similar: Similar, job: Shape, limits: Limits) -> Decision:
