@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,16 @@ from tests.make import not_none
 
 from jobsight_predictor.profile import Profile
 from jobsight_predictor.profile.prospect import Prospect, stated_near_limit
-from jobsight_predictor.profile.running import Outlook, grown, memory_runs_out, time_runs_out
+from jobsight_predictor.profile.running import (
+    LIKELY,
+    MEMORY_NEAR,
+    Outlook,
+    grown,
+    memory_likely_from,
+    memory_runs_out,
+    time_likely_from,
+    time_runs_out,
+)
 from jobsight_predictor.question import Question
 
 
@@ -136,3 +146,28 @@ def test_the_share_that_needs_the_whole_limit_is_of_those_near_it() -> None:
     assert stated_near_limit(Prospect({90.0: 0.5}, beyond=0.0), 100.0) == 0.0
     assert stated_near_limit(Prospect({50.0: 1.0}, beyond=0.0), 100.0) is None, "no job comes near it"
     assert stated_near_limit(Prospect({}, beyond=0.0), 100.0) is None
+
+
+@pytest.mark.parametrize("shifts", [(), (0.3,) * 10, (-0.2,) * 10])
+@pytest.mark.parametrize("values", [[], [50.0], np.random.default_rng(1).lognormal(4.0, 1.0, 300).tolist()])
+def test_no_job_is_likely_to_run_out_of_memory_before_its_outlook_says(
+    values: list[float], shifts: tuple[float, ...]
+) -> None:
+    outlook = replace(learned(values), shifts=shifts)
+    for limit in np.geomspace(1.0, 1e4, 40).tolist():
+        least, shares = memory_likely_from(outlook, limit), np.linspace(0.001, 1.0, 200).tolist()
+        likely = [share for share in shares if outlook.exceeds(limit, share * limit) >= LIKELY]
+        if outlook.places:
+            assert least <= min(likely) * limit <= least + 0.01 * limit, "no earlier, and hardly later"
+        else:
+            assert least == pytest.approx(MEMORY_NEAR * limit)
+
+
+def test_no_job_is_likely_to_reach_its_time_limit_before_its_outlook_says() -> None:
+    late = learned([3000.0, 7200.0, 7200.0] * 20, "runtime")
+    few, early = Outlook(chances=(None,) * 13), Outlook(chances=(0.1,) * 8 + (0.6,) * 5)
+    for outlook, share in ((few, 0.0), (early, 0.8), (Outlook(), 0.0), (Outlook(chances=(0.0,) * 13), 1.0)):
+        assert time_likely_from(outlook, 1000.0) == pytest.approx(1000.0 * share)
+    for elapsed_s in np.linspace(0.0, 3600.0, 100).tolist():
+        if (not_none(time_runs_out(late, elapsed_s, 3600.0, 1e9)).chance or 0.0) >= LIKELY:
+            assert elapsed_s >= time_likely_from(late, 3600.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -105,16 +106,39 @@ def recommend(
     ``question`` and ``request`` describe the same job. ``metrics``, with ``ASKED_FOR``, are those to forecast, None all
     that concern the user. An unknown number of processors counts as 1. ``is_unproven``: as in ``decide``.
     """
-    per = "job" if question.processors else "processor"
-    requests = [ForecastRequest(cluster, question, metric, per, moment) for metric in metrics or (None,)]
-    answers = {answer.metric: answer for answer in reader.answers(connection, requests)}
-    evidence = _evidence(connection, reader, [(cluster, question)])
-    decisions: dict[Resource, Decision] = {}
-    for metric in ASKED_FOR:
-        decisions[metric], answers[metric] = _decided(
-            metric, answers[metric], cluster, question, request, evidence, is_unproven=is_unproven
-        )
-    return Recommendation(request, answers, decisions, question.application is not None)
+    asked = [(cluster, question, request)]
+    (found,) = recommend_each(connection, reader, asked, metrics, moment, is_unproven=is_unproven)
+    return found
+
+
+def recommend_each(
+    connection: Connection,
+    reader: AnswerReader,
+    jobs: Sequence[tuple[str, Question, JobRequest]],
+    metrics: Sequence[str] | None = ASKED_FOR,
+    moment: Moment = "submission",
+    *,
+    is_unproven: bool = False,
+) -> list[Recommendation]:
+    """Recommend requests of several jobs as ``recommend`` does, from what is read together."""
+    requests = [
+        ForecastRequest(cluster, question, metric, "job" if question.processors else "processor", moment)
+        for cluster, question, _ in jobs
+        for metric in metrics or (None,)
+    ]
+    answered: defaultdict[tuple[str | None, Question], dict[str, Prediction]] = defaultdict(dict)
+    for asked, answer in reader.answered(connection, requests):
+        answered[asked.cluster, asked.question][answer.metric] = answer
+    evidence = _evidence(connection, reader, [(cluster, question) for cluster, question, _ in jobs])
+    found = []
+    for cluster, question, request in jobs:
+        answers, decisions = dict(answered[cluster, question]), dict[Resource, Decision]()
+        for metric in ASKED_FOR:
+            decisions[metric], answers[metric] = _decided(
+                metric, answers[metric], cluster, question, request, evidence, is_unproven=is_unproven
+            )
+        found.append(Recommendation(request, answers, decisions, question.application is not None))
+    return found
 
 
 def asked_as(connection: Connection, user: str, like: LastRun) -> tuple[Question, JobRequest]:

@@ -144,7 +144,7 @@ def applications(
         for metric in METRICS:
             if (sums := saved[metric].get(group)) is not None:
                 of_group = (cluster, group)
-                advice[metric] = saving_row(connection, asking, "application", user, metric, days, of_group, sums)
+                advice[metric] = saving_row(asking, user, metric, of_group, sums, [(of_group, sums)])
         # Advice without a name is for the user's last job of any name.
         is_one = row.application is not None or len(counted) == 1
         last = asking.of(cluster, user, group) if is_one else None

@@ -18,7 +18,7 @@ from jobsight_server.ground.listing import Asked, Listing, ListPage, Position
 from jobsight_server.queries.node_states import NodeLoad, NodeName, node_loads
 from jobsight_server.queries.rejected import rejections
 from jobsight_server.queries.running import Foreseen, Resource, nodes_of_running, running_out
-from jobsight_server.storage.engine import whole
+from jobsight_server.storage.engine import fetch, whole
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.readings.size_cap import DELETED
 from jobsight_server.storage.schema import accounting_files, job_counts, jobs, nodes, readings, running_use

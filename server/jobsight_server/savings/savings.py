@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, select
 
-from jobsight_server.advice.recommendation import Recommendation, asked_as, recommend
+from jobsight_server.advice.recommendation import Recommendation, asked_as, recommend, recommend_each
 from jobsight_server.advice.words import KEPT
 from jobsight_server.decision.evidence import ASKED_FOR
 from jobsight_server.forecasts import AnswerReader
@@ -117,6 +117,10 @@ def _order(row: tuple[_Name, JobSums]) -> tuple[float, float, float, _Name]:
     return of.used - of.requested, -of.request_failures, of.bound_held - of.request_held, name
 
 
+_Application = tuple[str, str, str]
+"""Cluster, user and application."""
+
+
 class Asking:
     """Recommends requests for jobs like the last ones of users' applications; reads each application's jobs once."""
 
@@ -124,8 +128,8 @@ class Asking:
         self.connection = connection
         self._reader = reader
         self.runs = cache(partial(last_runs, connection))
-        self.of = cache(self._of)
         self.like = cache(self._like)
+        self._advised: dict[_Application, tuple[LastRun, Recommendation] | None] = {}
 
     def last_of(
         self, cluster: str, user: str, application: str, processors: int, metric: str, asked_for: float
@@ -140,25 +144,48 @@ class Asking:
         """Return the recommendation for a job like this one."""
         return recommend(self.connection, self._reader, cluster, *asked_as(self.connection, user, like))
 
-    def _of(self, cluster: str, user: str, application: str) -> tuple[LastRun, Recommendation] | None:
+    def of(self, cluster: str, user: str, application: str) -> tuple[LastRun, Recommendation] | None:
         """Return the last job of this application, and the recommendation for one like it; None if too long ago."""
+        self.prepare([(cluster, user, application)])
+        return self._advised[cluster, user, application]
+
+    def prepare(self, applications: Iterable[_Application]) -> None:
+        """Read together what ``of`` returns for these."""
+        likes = {one: self._last(*one) for one in dict.fromkeys(applications) if one not in self._advised}
+        known = {one: like for one, like in likes.items() if like is not None}
+        asked = [(one[0], *asked_as(self.connection, one[1], like)) for one, like in known.items()]
+        found = recommend_each(self.connection, self._reader, asked) if asked else []
+        self._advised |= dict.fromkeys(likes) | dict(zip(known, zip(known.values(), found, strict=True), strict=True))
+
+    def _last(self, cluster: str, user: str, application: str) -> LastRun | None:
         is_of_all = application in ("", OTHER)
         for at_most in (1, LOOKED_AT):  # only long names are looked for among others
             read = partial(last_runs, self.connection, cluster, user, at_most=at_most)
             for like in ([] if is_of_all else read(application)) or read():
                 if is_of_all or application == group_name(cluster, user, like.application, None, None).application:
-                    return like, self.like(cluster, user, like)
+                    return like
         return None
 
 
-def saving_row(
-    connection: Connection, asking: Asking, by: str, user: str, metric: str, days: Days, group: _Name, sums: JobSums
-) -> SavingsRow:
-    """Return the advice for a group with these sums of this user's jobs."""
-    cluster, name = group
+def counted_applications(
+    connection: Connection, by: str, user: str, metric: str, days: Days, group: _Name, sums: JobSums
+) -> list[tuple[_Name, JobSums]]:
+    """Return the sums of this user's applications with counted jobs in a group, in the order of their advice."""
     is_one = by == "application"
-    found = {group: sums} if is_one else sums_of_user(connection, metric, days, "application", cluster, user)
-    counted = sorted(((each, of) for each, of in found.items() if of.jobs), key=_order)
+    found = {group: sums} if is_one else sums_of_user(connection, metric, days, "application", group[0], user)
+    return sorted(((each, of) for each, of in found.items() if of.jobs), key=_order)
+
+
+def saving_row(
+    asking: Asking,
+    user: str,
+    metric: str,
+    group: _Name,
+    sums: JobSums,
+    counted: Sequence[tuple[_Name, JobSums]],
+) -> SavingsRow:
+    """Return the advice for a group with these sums of this user's jobs, whose applications are ``counted``."""
+    cluster, name = group
     (_, application), _ = counted[0]
     like_job, asked_for, recommended, kept = _recommended(asking, metric, cluster, user, application)
     return SavingsRow(

@@ -21,6 +21,7 @@ from jobsight_server.savings.savings import (
     LeftOut,
     Saved,
     SavingsRow,
+    counted_applications,
     saved_amounts,
     saving_row,
     stored_days,
@@ -160,14 +161,15 @@ def waste(connection: Connection, asking: Asking, asked: Asked, span: Days) -> W
     now = {each: read(by, each, days, ids=ids) for each in _MEASURED}
     then = {each: read(by, each, before_days, _BEFORE, ids) for each in _MEASURED}
     of_days = days and stored and widened(days, stored)
+    advice = _advice(asking, by, user, of_days, now, names)
     shown = [
         WasteRow(
             cluster=name[0],
             name=name[1],
             jobs=_jobs(now["processors"].get(name, _NONE)),
             **{each: _waste(each, now[each].get(name), then[each].get(name)) for each in _MEASURED},
-            memory_advice=_advice(asking, by, user, "memory", of_days, name, now["memory"]),
-            runtime_advice=_advice(asking, by, user, "runtime", of_days, name, now["runtime"]),
+            memory_advice=advice.get(("memory", name)),
+            runtime_advice=advice.get(("runtime", name)),
         )
         for name in names
     ]
@@ -255,13 +257,30 @@ def _total(none: Sequence[float], sums: _Sums) -> Sequence[float]:
 
 
 def _advice(
-    asking: Asking, by: str, user: str | None, metric: str, days: Days | None, name: _Name, sums: _Sums
-) -> SavingsRow | None:
-    """Return the recommended request; None if the row has no job with savings, or several users' jobs."""
-    found, user = sums.get(name), name[1] if by == "user" else user
-    if found is None or not found.jobs or user is None or days is None:
-        return None
-    return saving_row(asking.connection, asking, by, user, metric, days, name, found)
+    asking: Asking, by: str, user: str | None, days: Days | None, sums: Mapping[str, _Sums], names: Sequence[_Name]
+) -> dict[tuple[str, _Name], SavingsRow]:
+    """Return the recommended requests by metric and row, of rows that have jobs with savings, all of one user."""
+    if days is None or (by != "user" and user is None):
+        return {}
+
+    def user_of(name: _Name) -> str:
+        return name[1] if by == "user" else user or ""
+
+    rows = {
+        (metric, name): found
+        for metric in METRICS
+        for name in names
+        if (found := sums[metric].get(name)) is not None and found.jobs
+    }
+    counted = {
+        (metric, name): counted_applications(asking.connection, by, user_of(name), metric, days, name, found)
+        for (metric, name), found in rows.items()
+    }
+    asking.prepare((name[0], user_of(name), of[0][0][1]) for (_, name), of in counted.items())
+    return {
+        (metric, name): saving_row(asking, user_of(name), metric, name, rows[metric, name], of)
+        for (metric, name), of in counted.items()
+    }
 
 
 def _value(resource: str, figure: str, now: Mapping[str, _Sums], then: Mapping[str, _Sums], name: _Name) -> Any:
