@@ -86,17 +86,35 @@ def _of_jobs(table: JobTable) -> dict[str, Any]:
 
 
 RESAMPLES = 4000
+_ROUNDING = 1e-12  # differences below, as a share of the mean, are none
 
 
 def resampled(values: Floats, group: NDArray[np.int64], per: Floats | None = None) -> list[float | None]:
     """Return the mean of ``values``, shape (n,), or their sum by that of ``per``, and the ends of its 95 % confidence
-    interval. Whole groups are resampled (bootstrap): what happens within one is not independent. None for 0 by 0.
+    interval: None for 0 by 0, and ends None where so few groups differ from the others that they are not known.
+
+    Whole groups are resampled: what happens within one is not independent. Each mean counts in its own standard errors,
+    as a few long groups decide both (bootstrap-t: Efron and Tibshirani, An introduction to the bootstrap, 1993, 12.5).
     """
     sums, counts = np.bincount(group, values), np.bincount(group, per)
     if not counts.sum():
         return [None, None, None]
+    mean, error = (float(of) for of in _ratio(sums, counts))
+    if error <= (rounding := _ROUNDING * abs(mean)):
+        return [mean, mean, mean]
     drawn = np.random.default_rng(0).integers(0, len(sums), (RESAMPLES, len(sums)))
-    below = counts[drawn].sum(axis=1)
-    means = sums[drawn].sum(axis=1)[below > 0.0] / below[below > 0.0]
-    low, high = np.quantile(means, (0.025, 0.975))
-    return [float(sums.sum() / counts.sum()), float(low), float(high)]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means, errors = _ratio(sums[drawn], counts[drawn])
+        apart = (means - mean) / np.where(errors > rounding, errors, 0.0)  # infinite where all that was drawn is alike
+    low, high = np.quantile(apart[~np.isnan(apart)], (0.025, 0.975), method="nearest").tolist()
+    if not (np.isfinite(low) and np.isfinite(high)):
+        return [mean, None, None]
+    return [mean, mean - high * error, mean - low * error]
+
+
+def _ratio(sums: NDArray[Any], counts: NDArray[Any]) -> tuple[Floats, Floats]:
+    """Return the ratio of the sums over the last axis, and its standard error."""
+    below = counts.sum(axis=-1)
+    ratio = sums.sum(axis=-1) / below
+    rest = sums - ratio[..., None] * counts
+    return ratio, np.sqrt((rest * rest).sum(axis=-1)) / below

@@ -19,8 +19,8 @@ from jobsight_server.replay.queue import Floats, Replay, Waits
 from jobsight_server.replay.record import AssumedSize
 
 WEEK_S = 7 * DAY_S
-LEAST_WEEKS = 4
-"""Weeks below which no interval is given."""
+LEAST_WEEKS = 8
+"""Weeks below which no interval is given: with four, nine in ten or fewer would have the truth in them."""
 WAITED_S = 60.0
 SAMPLE = 2_000
 """Waiting jobs that are examined for what EASY cannot explain."""

@@ -17,16 +17,17 @@ from jobsight_server.replay.record import assumed_size
 
 DAY_S = 86_400.0
 GIB = 2.0**30
+DAYS = 63
 
 
 def site(connection: Connection) -> None:
     """Node a of 4 processors and 8 GiB in one queue, and b, of which little is known, in two others.
 
-    Every day for five weeks: three jobs of 2 processors that request 3 GiB each of a's memory and use a tenth of it.
+    Every day for nine weeks: three jobs of 2 processors that request 3 GiB each of a's memory and use a tenth of it.
     Two fit by request, all three of them as recommended. The last was killed, in the record it waited for an hour.
     """
     make.node(connection, "a", cpus=4, memory_total_bytes=int(8 * GIB))
-    for day in range(35):
+    for day in range(DAYS):
         at = day * DAY_S + 1e6
         for number, (wait, processors) in enumerate(((0.0, 2), (0.0, 1), (3600.0, 1))):
             times = {"submitted": at, "start": at + wait, "end": at + wait + 1800.0, "requested_walltime_s": 3600.0}
@@ -49,7 +50,7 @@ def test_waits_of_a_site_worked_out_by_hand(
     sizes = {of["name"]: (of["nodes"], of["processors"], of["memory_bytes"]) for of in found["machines"]}
     assert sizes == {"alpha fat": (1, 4, 8 * GIB), "alpha one+two": (1, 6, None)}
     longest = "request no run time: EASY takes the machine's longest"
-    assert found["assumed"] == {longest: 70, "request no memory: none is reserved": 70}
+    assert found["assumed"] == {longest: 2 * DAYS, "request no memory: none is reserved": 2 * DAYS}
     rules: dict[str, Any] = found["rules"]
     # Of five jobs a day one waited an hour; by request, the third fits into a's memory when the first two end.
     assert rules["recorded"]["mean_wait_s"] == pytest.approx([720.0, 720.0, 720.0])
@@ -58,11 +59,11 @@ def test_waits_of_a_site_worked_out_by_hand(
     assert rules["memory by Jobsight"]["wait_of_replay"] == [0.0, 0.0, 0.0]
     assert rules["memory by Jobsight"]["killed"] == 0
     # The last two are known from the second day on; a third of each job's request until then.
-    assert rules["memory by last two"]["mean_wait_s"][0] == pytest.approx(360.0 / 35)
+    assert rules["memory by last two"]["mean_wait_s"][0] == pytest.approx(360.0 / DAYS)
     assert found["replay"]["overtaken"] == 0.0
     assert found["replay"]["room_while_waiting"] == 1.0  # of processors: memory was the limit
     part = jobsight("simulate", database_url, "--since", "1970-02-01", "--json").json
-    assert part["jobs"] == 5 * 15
+    assert part["jobs"] == 5 * 43
     assert part["rules"]["recorded"]["mean_wait_s"] == [pytest.approx(720.0), None, None]
 
 
@@ -74,20 +75,21 @@ def test_the_page_and_a_trace(engine: Engine, database_url: str, tmp_path: Path,
     words = " ".join(shown.split())
     assert "Queues with + share nodes and are replayed as one machine" in words
     verdict = "Memory: go by Jobsight. Compared with the replay as requested, jobs wait 100 % less with Jobsight"
-    assert f"{verdict} (95 % sure); 97 % less with the user's last two jobs (95 % sure)." in words
+    # A third of the first day's request: the only day with a wait says nothing about other weeks.
+    assert f"{verdict} (95 % sure); 98 % less with the user's last two jobs." in words
     assert "Run times: keep the requests; no gain is certain." in words
     trust = "The replay as requested explains the record: mean wait 360.0 seconds in the replay, 720.0 seconds in the"
     assert words.index(verdict) < words.index(trust) < words.index("waiting, seconds")
-    assert "memory by last two 10.3 0.0 to 47.0 0.0 -97 -100 to -87" in words  # 0.003 hours
+    assert "memory by last two 5.7 0.0 -98" in words  # 0.002 hours
     jobsight("export", "jobs", tmp_path / "t.swf", on=database_url)
     trace = jobsight("simulate", tmp_path / "t.swf", "--memory", "--classes", "9x4GiB", "--json").json
     assert trace["rules"]["recorded"]["mean_wait_s"] == pytest.approx([720.0, 720.0, 720.0])
-    assert [list(of.values()) for of in trace["machines"]] == [["9x4GiB", 9, 9, 36 * GIB, 175, None]]
+    assert [list(of.values()) for of in trace["machines"]] == [["9x4GiB", 9, 9, 36 * GIB, 5 * DAYS, None]]
     policy = jobsight("simulate", database_url, "--policy", "easy").out
     assert "easy on 10 processors" in policy
     assert "Its 2 groups of queues that share no nodes are simulated as one machine." in " ".join(policy.split())
     few = jobsight("simulate", database_url, "--classes", "1x4096M", "--json").json
-    assert few["assumed"]["have more processors than their nodes: left out"] == 105
+    assert few["assumed"]["have more processors than their nodes: left out"] == 3 * DAYS
     for options, message in (
         (["--plot", str(tmp_path / "t.swf")], "t.swf is a file; name a directory"),
         (["--classes", "4x"], "--classes: node class '4x': give COUNTxMEMORY, such as 512x32M,512x1.5G"),
@@ -104,7 +106,7 @@ def test_a_replay_without_waits_shows_nothing(tmp_path: Path, jobsight: Jobsight
     words = " ".join(jobsight("simulate", idle).out.split())
     why = "all jobs wait alike in the record or the replay, which shows nothing"
     assert f"Do not base decisions on this page: {why}" in words
-    assert "Run times: no job waits in the replay" in words
+    assert "Run times:" not in words
 
 
 def test_what_came_later_changes_nothing_before(engine: Engine, database_url: str, jobsight: Jobsight) -> None:
@@ -157,7 +159,7 @@ def test_a_short_record_begins_with_what_ran_and_waited_then(
     stated = jobsight("simulate", database_url, "--processors", "3", "--json").json
     of_three, wait = stated["machines"][0], stated["rules"]["as requested"]["mean_wait_s"][0]
     assert (of_three["processors"], of_three["assumed_size"], wait) == (3, None, 0.0)  # c runs beside a
-    assert "The record has fewer than 4 weeks. That is too few for intervals" in words
+    assert "The record has fewer than 8 weeks. That is too few for intervals" in words
 
 
 def test_the_size_of_a_machine_of_unknown_nodes() -> None:

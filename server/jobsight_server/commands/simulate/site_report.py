@@ -81,7 +81,9 @@ def show(found: Comparison, console: Console) -> None:
     put = partial(console.print, highlight=False)
     first, last = _day(found.since), _day(found.until)
     put(Text(f"{found.trace}: {found.jobs:,} jobs submitted from {first} to {last}", "bold"))
-    rules, explains = found.rules, found.replay.explains
+    # Of a replay that does not explain the record, only what it is held against.
+    explains = found.replay.explains
+    rules = found.rules if explains else {name: found.rules[name] for name in (RECORD, REPLAY)}
     unit, scale = unit_of(rules)
 
     def in_unit(seconds: float) -> str:
@@ -91,9 +93,9 @@ def show(found: Comparison, console: Console) -> None:
         return f"{100.0 * ratio - 100.0:+z.0f}"
 
     assumed = assumed_sizes(found.machines)
-    changes = [_conclusion(kind, rules, explains) for kind in KINDS if f"{kind} by {OURS}" in rules]
+    changes = [_conclusion(kind, rules) for kind in KINDS if f"{kind} by {OURS}" in rules]
     trust = _trust(found, lambda wait: f"{in_unit(wait)} {unit}")
-    for place, line in enumerate((*changes, *trust, *assumed) if explains else (*assumed, *trust, *changes)):
+    for place, line in enumerate((*changes, *trust, *assumed) if explains else (*assumed, *trust)):
         put(Text(line, "" if place else "bold"))
     if found.weeks < LEAST_WEEKS:
         put(f"The record has fewer than {LEAST_WEEKS} weeks. That is too few for intervals: changes may be chance.")
@@ -117,7 +119,7 @@ def show(found: Comparison, console: Console) -> None:
     put(machines)
     if any("+" in machine.name for machine in found.machines):
         put("Queues with + share nodes and are replayed as one machine, any job on any node; limits are not known.")
-    if f"memory by {OURS}" not in rules:
+    if f"memory by {OURS}" not in found.rules:
         put("The memory of nodes is unknown, so it limits nothing. State it by processor: --classes 512x32M,512x24M.")
     for reason, count in found.assumed.items():
         put(f"{count:,} jobs {reason}.")
@@ -157,12 +159,12 @@ def _trust(found: Comparison, shown: Callable[[float], str]) -> Sequence[str]:
         f"{NO_ADVICE} the replay as requested DOES NOT EXPLAIN THE RECORD: {facts}.",
         f"Jobs of other users, as large and long, overtook {overtaken} of those that waited: priorities, fair share?",
         f"For {idle} of the waiting time enough processors were free: {HOLDING}?",
-        "The replay may explain a part of the jobs: try --cluster, --since, --until.",
+        "The replay may explain a part of the jobs: try --cluster, --since, --until. --json has the other figures.",
     ]
 
 
-def _conclusion(kind: str, rules: Mapping[str, RuleFigures], is_trusted: bool | None) -> str:
-    """Return what to do, and the waits by Jobsight and by the simplest rule; of an untrusted replay only these."""
+def _conclusion(kind: str, rules: Mapping[str, RuleFigures]) -> str:
+    """Return what to do, and the waits by Jobsight and by the simplest rule."""
     rows = {name: rules[f"{kind} by {by}"] for by, name in SOURCES.items()}
     if rows[SOURCES[OURS]].wait_of_replay[0] is None:
         return f"{kind.capitalize()}: no job waits in the replay, so nothing can shorten a wait there."
@@ -181,7 +183,6 @@ def _conclusion(kind: str, rules: Mapping[str, RuleFigures], is_trusted: bool | 
     ends = {name: row.wait_of_replay for name, row in rows.items()}
     shorter = [name for name, (_, _, high) in ends.items() if high is not None and high < 1.0]
     best = f"go by {min(shorter, key=ends.__getitem__)}" if shorter else "keep the requests; no gain is certain"
-    verdict = f": {best}" if is_trusted else ", in the replay only"
     return (
-        f"{kind.capitalize()}{verdict}. Compared with the replay as requested, jobs wait {'; '.join(map(words, rows))}."
+        f"{kind.capitalize()}: {best}. Compared with the replay as requested, jobs wait {'; '.join(map(words, rows))}."
     )
