@@ -92,14 +92,14 @@ def _modules() -> Iterator[tuple[str, ast.Module]]:
 
 def raw_statements(tree: ast.Module) -> Iterator[str]:
     """Yield the texts with SQL, without docstrings."""
-    told = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and id(node) not in told and _RAW.search(str(node.value)):
+        if isinstance(node, ast.Constant) and id(node) not in docstrings and _RAW.search(str(node.value)):
             yield f"{node.lineno}: {str(node.value).strip()[:60]}"
 
 
 def read_by_position(tree: ast.Module) -> Iterator[str]:
-    """Yield the places where a row of a query, or a name ``row``, is read by a number or a slice."""
+    """Yield the places of a function where a row of one of its queries is read by a number or a slice."""
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     for scope in functions:
         known = _kinds(scope)
