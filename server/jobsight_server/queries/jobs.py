@@ -33,8 +33,7 @@ from jobsight_server.storage.schema.jobs import (
 )
 
 _INDEXED = ("recorded", "end")
-_FEW = 2_000
-"""As many runs are read before they are put in order."""
+_FEW = 2_000  # runs that are read before they are put in order
 
 RunState = Annotated[str, Meta(extra_json_schema={"enum": [*STATES]})]
 
@@ -213,10 +212,6 @@ def _uses_below(percentage: float) -> ColumnElement[bool]:
     return exact.scalar_subquery() * ASKED_PROCESSORS < percentage / 100 * ASKED_MEMORY
 
 
-def _has_outcome(outcome: str) -> ColumnElement[bool]:
-    return OUTCOME.in_([each for each in OUTCOMES if outcome in (each, each.partition(":")[0])])
-
-
 _CONDITIONS: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {
     "queue": jobs.c.queue.__eq__,
     "account": jobs.c.account.__eq__,
@@ -224,7 +219,7 @@ _CONDITIONS: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {
     "exit_status": jobs.c.exit_status.__eq__,
     "node": lambda name: jobs.c.id.in_(select(job_nodes.c.run_id).where(job_nodes.c.node == name)),
     "longer_than_s": lambda seconds: took_s > seconds,
-    "outcome": _has_outcome,
+    "outcome": lambda of: OUTCOME.in_([each for each in OUTCOMES if of in (each, each.partition(":")[0])]),
     "used_below": _uses_below,
     "profiled": lambda known: jobs.c.profiled == (known == "yes"),
     "since": lambda time: jobs.c.end >= time,
@@ -302,9 +297,7 @@ def job_list(connection: Connection, reader: AnswerReader, now: float, asked: As
     return JobList(*position, listed, arrays, among_last)
 
 
-def _first(
-    stored: ColumnElement[Any], least: Any, wanted: Sequence[ColumnElement[bool]], asked: Asked
-) -> ColumnElement[bool]:
+def _first(stored: ColumnElement[Any], least: Any, wanted: Sequence[Any], asked: Asked) -> ColumnElement[bool]:
     """Select the runs of the page asked for in the order of a ``stored`` value, those before it, and all open ones."""
     order = [column.desc() if asked.descending else column.asc() for column in (stored, jobs.c.id)]
     ids = select(jobs.c.id).where(*wanted)

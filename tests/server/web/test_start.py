@@ -63,7 +63,8 @@ def test_findings_are_on_one_card_of_each_subject_and_can_be_muted(planted: Flas
         )
         number = connection.scalar(select(func.count()).where(*of_days)) or 0
     words = f"{number} jobs killed in 28 days, {number} at their time limit: {number * 4} processor-hours lost"
-    assert (killed["text"], killed["node_hours"]) == (f"{words} (all of app-idle).", pytest.approx(number * 4 / 10 / 4))
+    words += " (all of app-idle)."
+    assert (killed["text"], killed["node_hours"]) == (words, pytest.approx(number * 4 / 10 / 4))
     listed = planted.get("/api/v1/jobs", query_string=killed["jobs"]).json
     assert (listed["total"], {run["outcome"] for run in listed["jobs"]}) == (number, {"killed: time"})
     assert found["user alpha idle"]["node_hours"] == pytest.approx(killed["node_hours"] + idle["node_hours"])
