@@ -1,15 +1,10 @@
-"""What a run ends with: the slowest tests, with the CPU seconds of their child processes, and the skipped ones.
-
-The names of tests that passed are added to the file that ``JOBSIGHT_PASSED`` names; those in the file that
-``JOBSIGHT_LEAVE_OUT`` names do not run.
-"""
+"""What a run ends with: the slowest tests, with the CPU seconds of their child processes, and the skipped ones."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
 from collections.abc import Generator
-from pathlib import Path
 
 import pytest
 
@@ -20,15 +15,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Spent())
-    if (file := os.environ.get("JOBSIGHT_PASSED")) and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Passed(Path(file)))
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if file := os.environ.get("JOBSIGHT_LEAVE_OUT"):
-        passed = set(Path(file).read_text().splitlines())
-        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in passed])
-        items[:] = [item for item in items if item.nodeid not in passed]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -41,18 +27,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("skipped tests by reason")
         for reason, count in reasons.most_common():
             terminalreporter.write_line(f"{count:>5}  {reason}")
-
-
-class Passed:
-    """Add each test that passes to a file."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "call" and report.passed:
-            with self._file.open("a") as file:
-                file.write(report.nodeid + "\n")
 
 
 def cpu_seconds() -> float:

@@ -38,5 +38,5 @@ def test_where_no_machine_can_be_made_it_says_why(tmp_path: Path, commands: dict
 def test_without_a_command_it_says_what_it_takes() -> None:
     done = subprocess.run([FRESH], capture_output=True, text=True, check=False, timeout=60)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("tests/fresh [-u] [-k FILE] COMMAND...\n")
+    assert done.stderr.startswith("tests/fresh [-u] COMMAND...\n")
     assert done.stderr.endswith("in ${FRESH:-/var/tmp/fresh}.\n")
