@@ -19,7 +19,7 @@ from jobsight_predictor.profile.groups import StoredPart
 from jobsight_predictor.question import Question
 from jobsight_predictor.series import Series
 from jobsight_server.forecasts.request import ForecastConfig
-from jobsight_server.storage.engine import fetch_by_keys, of_runs, upsert, write_many
+from jobsight_server.storage.engine import fetch_by_keys, insertion, keyed, of_runs, upsert, write_many
 from jobsight_server.storage.schema import jobs, model_state, pending_forecasts, series
 
 RunAndMetric = tuple[int, str]
@@ -28,18 +28,11 @@ RunAndMetric = tuple[int, str]
 _SHORT = 200  # bytes; a state from here on is compressed
 _ZLIB = 0x78
 
-_READ_STATE = (
-    "WITH asked(id) AS (VALUES {asked}) "
-    "SELECT s.id, s.state, s.until FROM asked CROSS JOIN model_state s WHERE s.id = asked.id"
-)
-_READ_ANSWERS = (
-    'WITH asked(cluster, "user", metric) AS (VALUES {asked}) '
-    'SELECT s.cluster, s."user", s.metric, s.answer FROM asked CROSS JOIN series s '
-    'WHERE s.cluster = asked.cluster AND s."user" = asked."user" AND s.metric = asked.metric'
-)
+_READ_STATE = keyed(model_state, ("id",), "state", "until")
+_READ_ANSWERS = keyed(series, ("cluster", "user", "metric"), "answer")
 _WRITE_STATE = upsert(model_state)
 _WRITE_SERIES = upsert(series, ("cluster", "user", "metric", "n", "state", "answer", "updated"))
-_WRITE_PENDING = "INSERT INTO pending_forecasts (run_id, metric, state) VALUES (?, ?, ?)"
+_WRITE_PENDING = insertion(pending_forecasts, ("run_id", "metric", "state"))
 
 _decode_attempts = msgspec.json.Decoder(list[float]).decode
 _encode, _decode = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Engine, bindparam, select, text, update
+from sqlalchemy import Connection, Engine, select, update
 
 from jobsight_server.forecasts.events import UNKNOWN, Judged, Observation, Observations
 from jobsight_server.forecasts.learner import learnable, no_collection
@@ -28,17 +28,15 @@ from jobsight_server.profiler.ready import (
 from jobsight_server.profiler.runs import EndedRun
 from jobsight_server.profiler.site_monitoring import MeasuredRuns, SiteMonitoring
 from jobsight_server.savings.totals import add_runs, count_marked
-from jobsight_server.storage.engine import of_runs, write_many
+from jobsight_server.storage.engine import RUNS, insertion, of_runs, write_many
 from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import jobs, profiles
 
 # Only if not done yet: even if another process changed the run, it is profiled once.
-_DONE = text(
-    "UPDATE jobs SET profiled = :yes WHERE id IN :runs AND profiled = :no AND state = 'ended' RETURNING id"
-).bindparams(bindparam("runs", expanding=True))
+_TO_DO = (jobs.c.id.in_(RUNS), ~jobs.c.profiled, jobs.c.state == "ended")
+_DONE = update(jobs).where(*_TO_DO).values(profiled=True).returning(jobs.c.id)
 _PEAK = select(profiles.c.value).where(profiles.c.run_id == jobs.c.id, profiles.c.metric == "memory").scalar_subquery()
-KEEP_PEAKS = update(jobs).values(peak_memory_bytes=_PEAK).where(jobs.c.id.in_(bindparam("runs", expanding=True)))
-_INSERT = "INSERT INTO profiles ({columns}) VALUES ({values})"
+KEEP_PEAKS = update(jobs).values(peak_memory_bytes=_PEAK).where(jobs.c.id.in_(RUNS))
 
 WRITTEN_AT_ONCE = 30_000
 """Runs of a backlog to learn before writing the model: most of them change the same parts of it."""
@@ -129,7 +127,7 @@ def _store(
     stored: dict[int, dict[str, Measurement]] = {}
     runs = [run.id for run, _ in profiled]
     with recounted(connection, runs):
-        still_to_do = {run_id for (run_id,) in of_runs(connection, _DONE, runs, yes=True, no=False)}
+        still_to_do = {run_id for (run_id,) in of_runs(connection, _DONE, runs)}
         for run, found in profiled:
             if run.id in still_to_do:
                 stored[run.id] = accepted(found, counts)
@@ -149,11 +147,7 @@ def _store(
                 for learn_seq, (run, entries) in enumerate(stored.items(), last + 1)
                 for metric, entry in entries.items()
             ]
-            write_many(
-                connection,
-                _INSERT.format(columns=", ".join(rows[0]), values=", ".join("?" for _ in rows[0])),
-                [tuple(each.values()) for each in rows],
-            )
+            write_many(connection, insertion(profiles, [*rows[0]]), [tuple(each.values()) for each in rows])
             of_runs(connection, KEEP_PEAKS, list(stored))
             add_runs(connection, list(stored))
     add_event_counts(connection, counts)
