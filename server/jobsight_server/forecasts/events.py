@@ -12,7 +12,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     and_,
-    bindparam,
     delete,
     func,
     insert,
@@ -27,7 +26,7 @@ from jobsight_predictor.question import Moment, Question
 from jobsight_server.accounting.runs import FAILED_METRIC
 from jobsight_server.forecasts.request import COLUMNS, NOT_LEARNED, ForecastJob, job_of, question_of_text, read_jobs
 from jobsight_server.forecasts.stored_model import RunAndMetric, SeriesKey, forget_learned
-from jobsight_server.storage.engine import of_runs, write_many
+from jobsight_server.storage.engine import RUNS, insertion, of_runs, write_many
 from jobsight_server.storage.schema import jobs, learned_until, outcomes, pending_at_start, profiles
 
 
@@ -284,12 +283,6 @@ def _reported_first(connection: Connection) -> set[tuple[int, str]]:
     return {(run_id, metric) for run_id, metric in connection.execute(query)}
 
 
-_WRITE = (
-    "INSERT INTO pending_at_start (run_id, metric, value, bound, probability, stated_exceed, out_near_limit, "
-    "forecasts) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-)
-
-
 _encode_state, _decode_state = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder().decode
 
 
@@ -330,7 +323,7 @@ AtStartRow = tuple[Any, ...]
 def read_at_start(connection: Connection, runs: Sequence[int]) -> dict[RunAndMetric, PendingForecast]:
     """Return the forecasts at start of these runs, if they waited, as far as they are kept."""
     found: dict[RunAndMetric, PendingForecast] = {}
-    query = select(pending_at_start).where(pending_at_start.c.run_id.in_(bindparam("runs", expanding=True)))
+    query = select(pending_at_start).where(pending_at_start.c.run_id.in_(RUNS))
     for run_id, metric, *values, forecasts in of_runs(connection, query, runs):
         again = found[run_id, metric] = PendingForecast(_decode_state(forecasts))
         for name, value in zip(_AT_START, values, strict=True):
@@ -346,4 +339,4 @@ def at_start_row(key: RunAndMetric, again: PendingForecast) -> AtStartRow:
 def write_at_start(connection: Connection, rows: Sequence[AtStartRow], learned_runs: Sequence[int]) -> None:
     """Store forecasts at start; delete those of ``learned_runs``, and of runs that will never be learned."""
     forget_learned(connection, pending_at_start, learned_runs, ("running", "ended"))
-    write_many(connection, _WRITE, rows)
+    write_many(connection, insertion(pending_at_start), rows)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from contextlib import suppress
 
-from sqlalchemy import Connection, Engine, delete, text
+from sqlalchemy import Connection, Engine, delete, exists, select
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Moment, Question
@@ -34,14 +34,14 @@ from jobsight_server.forecasts.request import WHOLE, ForecastConfig, ForecastJob
 from jobsight_server.forecasts.stored_model import StateKey, state_of, stored_states
 from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.clusters import memory_of_largest_nodes
-from jobsight_server.storage.engine import lock_until_commit, write_many
-from jobsight_server.storage.schema import model_state, pending_at_start, pending_forecasts, series
+from jobsight_server.storage.engine import lock_until_commit, updating, write_many
+from jobsight_server.storage.schema import jobs, model_state, pending_at_start, pending_forecasts, profiles, series
 
 log = logging.getLogger(__name__)
 
 _SET_SEQ: Mapping[Moment, str] = {
-    "submission": "UPDATE jobs SET forecast_seq = ? WHERE id = ?",
-    "start": "UPDATE jobs SET start_seq = ? WHERE id = ?",
+    "submission": updating(jobs, "forecast_seq"),
+    "start": updating(jobs, "start_seq"),
 }
 _ASKED_IN: Mapping[Moment, Sequence[str]] = {
     "submission": ("queued", "running", "ended"),
@@ -187,12 +187,12 @@ def _asked_among(
     return found
 
 
-_LEARNED = text("SELECT EXISTS (SELECT 1 FROM profiles WHERE value IS NOT NULL AND NOT shown_only)")
+_LEARNED = select(exists().where(profiles.c.value.is_not(None), ~profiles.c.shown_only))
 
 
 def is_outdated(connection: Connection, config: ForecastConfig) -> bool:
     """Return whether the stored model has another configuration or version, and must be retrained on all jobs."""
-    learned = [tuple(row) for row in connection.execute(text("SELECT DISTINCT cluster, metric FROM series"))]
+    learned = connection.execute(select(series.c.cluster, series.c.metric).distinct()).all()
     if not learned:  # perhaps migrated from an older version
         return bool(connection.scalar(_LEARNED))
     (site, *_) = config.profile("runtime").state_keys(Question())

@@ -32,7 +32,8 @@ _OVERDUE = select(offers.c.id, offers.c.state).where(
     offers.c.state.in_(STANDING), offers.c.expires_at <= bindparam("now"), offers.c.cluster == bindparam("cluster")
 )
 
-_NEXT_VERSION = update(plans).values(version=plans.c.version + 1).returning(plans.c.version)
+_RAISED = {"version": plans.c.version + 1}
+_NEXT_VERSION = update(plans).where(plans.c.cluster == bindparam("of")).values(_RAISED).returning(plans.c.version)
 
 
 NodesFrom = Literal["setting", "agents"]
@@ -53,7 +54,7 @@ def lock_plan(connection: Connection, cluster: str) -> None:
 
 def next_version(connection: Connection, cluster: str) -> int:
     """Return the version of the plan after the change of the caller's transaction."""
-    version = connection.scalar(_NEXT_VERSION.where(plans.c.cluster == cluster))
+    version = connection.scalar(_NEXT_VERSION, {"of": cluster})
     if version is None:
         connection.execute(insert(plans).values(cluster=cluster, version=1, calibration=""))
     return version or 1
