@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from jobsight_scheduler.matching.policies import PolicyRule
 from jobsight_scheduler.matching.problem import AttributeValue, Capacity, Hold, Resource
 from jobsight_scheduler.matching.records import InvalidProblemError, Name
 from jobsight_server.ground.answers import Record
+from jobsight_server.storage.engine import fetch
 from jobsight_server.systems.matching.tables import holds, matches, matching_state, resource_policies, resources
 
 MOST_POLICIES = 1000
@@ -105,7 +106,8 @@ def present(resource: StoredResource, parts: Iterable[HeldPart], policies: Seque
 
 
 _STATE = select(matching_state)
-_RESOURCES = select(resources).where(resources.c.version > bindparam("known")).order_by(resources.c.id)
+_STORED = [resources.c[field.name] for field in fields(StoredResource)]
+_RESOURCES = select(*_STORED).where(resources.c.version > bindparam("known")).order_by(resources.c.id)
 _CHANGED = matches.c.version > bindparam("known")
 _HELD = (
     select(*matches.c["id", "name", "user", "matched_at", "until"], *holds.c["resource_id", "amounts"])
@@ -194,26 +196,26 @@ class Catalogue:
         self._present.clear()
 
     def _read_resources(self, connection: Connection) -> None:
-        for row in connection.execute(_RESOURCES, {"known": self.version}):
-            before = self.resources.get(row.id)
-            if before is not None and before.type != row.type:
-                self._by_type[before.type].discard(row.id)
-            self.resources[row.id] = StoredResource(
-                row.id, row.name, row.type, decode_attributes(row.attributes), decode_capacities(row.capacities),
-                row.cost, row.is_static, row.state_at, row.owner_present, row.source,
-            )  # fmt: skip
-            self.id_of[row.name] = row.id
-            self._by_type.setdefault(row.type, set()).add(row.id)
-            self._present.pop(row.id, None)
+        known = {"known": self.version}
+        for number, name, kind, attributes, capacities, *rest in fetch(connection, _RESOURCES, known):
+            before = self.resources.get(number)
+            if before is not None and before.type != kind:
+                self._by_type[before.type].discard(number)
+            self.resources[number] = StoredResource(
+                number, name, kind, decode_attributes(attributes), decode_capacities(capacities), *rest
+            )
+            self.id_of[name] = number
+            self._by_type.setdefault(kind, set()).add(number)
+            self._present.pop(number, None)
 
     def _read_matches(self, connection: Connection) -> None:
         if self.version:
             for ended in connection.scalars(_ENDED, {"known": self.version}):
                 self._drop(ended)
         found: dict[int, list[tuple[int, HeldPart]]] = {}
-        for row in connection.execute(_HELD, {"known": self.version}):
-            part = HeldPart(row.id, row.name, row.user, row.matched_at, row.until, decode_amounts(row.amounts))
-            found.setdefault(row.id, []).append((row.resource_id, part))
+        for number, job, user, since_s, until, resource, amounts in fetch(connection, _HELD, {"known": self.version}):
+            part = HeldPart(number, job, user, since_s, until, decode_amounts(amounts))
+            found.setdefault(number, []).append((resource, part))
         for number, parts in found.items():
             self._drop(number)
             self._add(number, parts)

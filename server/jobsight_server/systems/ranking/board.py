@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, select
 
 from jobsight_predictor.arrays import Booleans, Floats
 from jobsight_predictor.reliability.rank import Ranking, ranked
 from jobsight_predictor.reliability.resource_vector import Vectors, capacities, vectors
 from jobsight_predictor.reliability.success import both, chance_not_to_fail
 from jobsight_predictor.reliability.survival import Chances, Survival
+from jobsight_server.storage.engine import fetch
 from jobsight_server.systems.ranking.learning import read_reliability, survival_of
 from jobsight_server.systems.ranking.rows import Name, StoredFacts, load_facts
 from jobsight_server.systems.ranking.settings import RankMethod
@@ -23,11 +23,13 @@ from jobsight_server.systems.ranking.tables import machines, reliability_state
 
 _STORED = ("since", "busy_processors", "score", "jobs", "events", "seconds", "weighted", "watched", "sound", "failed")
 _NUMBERS = (*_STORED, "flops", "cores", "processors")  # a column each; the last are facts
-_ROWS = select(
-    machines,
-    (machines.c.successes + machines.c.evictions + machines.c.failures + machines.c.user_failures).label("jobs"),
-    machines.c.received_at.is_not(None).label("watched"),
-).order_by(machines.c.id)
+_OF = machines.c
+_MADE = {
+    "jobs": _OF.successes + _OF.evictions + _OF.failures + _OF.user_failures,
+    "watched": _OF.received_at.is_not(None),
+}
+_NAMED = _OF["id", "cluster", "name", "facts"]
+_ROWS = select(*_NAMED, *(_MADE[name] if name in _MADE else _OF[name] for name in _STORED)).order_by(_OF.id)
 
 
 @dataclass(slots=True)
@@ -62,21 +64,23 @@ class MachineBoard:
         with self._lock:
             version = connection.scalar(select(reliability_state.c.version)) or 0
             if version != self._version:
-                self._columns = _columns(connection.execute(_ROWS).all(), read_reliability(connection).hazard)
+                self._columns = _columns(fetch(connection, _ROWS, {}), read_reliability(connection).hazard)
                 self._version = version
             return self._columns
 
 
-def _columns(rows: Sequence[Row[Any]], hazard: str) -> MachineColumns:
-    names = [(row.cluster, row.name) for row in rows]
-    facts = [load_facts(row.facts) for row in rows]
-    values = [_numbers(row, own) for row, own in zip(rows, facts, strict=True)]
+def _columns(rows: list[Any], hazard: str) -> MachineColumns:
+    names, facts, values = [], [], []
+    for _, cluster, name, text, *stored in rows:
+        names.append((cluster, name))
+        facts.append(load_facts(text))
+        values.append(_numbers(stored, facts[-1]))
     table = np.array(values, dtype=np.float64).reshape(len(rows), len(_NUMBERS)).T.copy()
     numbers = dict(zip(_NUMBERS, table, strict=True))
     survival = survival_of(hazard, len(rows))
     survival.events, survival.seconds, survival.weighted = (numbers[name] for name in ("events", "seconds", "weighted"))
     return MachineColumns(
-        np.array([row.id for row in rows], dtype=np.int64),
+        np.array([number for number, *_ in rows], dtype=np.int64),
         names,
         facts,
         numbers,
@@ -85,8 +89,8 @@ def _columns(rows: Sequence[Row[Any]], hazard: str) -> MachineColumns:
     )
 
 
-def _numbers(row: Row[Any], facts: StoredFacts) -> list[float]:
-    values = (*(getattr(row, name) for name in _STORED), facts.flops, facts.cores or facts.processors, facts.processors)
+def _numbers(stored: list[Any], facts: StoredFacts) -> list[float]:
+    values = (*stored, facts.flops, facts.cores or facts.processors, facts.processors)
     return [np.nan if value is None else float(value) for value in values]
 
 

@@ -32,18 +32,6 @@ _MISSING_S = 90.0
 _SETTLE_S = 2.0
 _AT_ONCE = 20_000
 
-# A batch of many hours has several rows.
-_IN_EACH = ("node_id", "sequence", "last_sequence", "received_at", "uptime_s", "owner_present")
-_OF_BATCH = (boots.c.boot_id, *(readings.c[name] for name in _IN_EACH))
-_TIMES = (func.min(readings.c.first_time).label("first_time"), func.max(readings.c.last_time).label("last_time"))
-_BATCHES = (
-    select(*_OF_BATCH, *_TIMES)
-    .join(boots, boots.c.id == readings.c.boot)
-    .where(readings.c.received_at > bindparam("since"), readings.c.received_at <= bindparam("until"))
-    .group_by(*_OF_BATCH)
-    .order_by(readings.c.node_id, readings.c.received_at, readings.c.sequence)
-)
-
 
 class SeenBatch(NamedTuple):
     """The presence of a machine, from a batch."""
@@ -59,6 +47,22 @@ class SeenBatch(NamedTuple):
     owner_present: bool | None
 
 
+# A batch of many hours has several rows.
+_MADE = {
+    "boot_id": boots.c.boot_id,
+    "first_time": func.min(readings.c.first_time),
+    "last_time": func.max(readings.c.last_time),
+}
+_SAME = (boots.c.boot_id, *(readings.c[name] for name in SeenBatch._fields if name not in _MADE))
+_BATCHES = (
+    select(*(_MADE[name] if name in _MADE else readings.c[name] for name in SeenBatch._fields))
+    .join(boots, boots.c.id == readings.c.boot)
+    .where(readings.c.received_at > bindparam("since"), readings.c.received_at <= bindparam("until"))
+    .group_by(*_SAME)
+    .order_by(readings.c.node_id, readings.c.received_at, readings.c.sequence)
+)
+
+
 def take_batches(connection: Connection, settings: SessionSettings, state: ReliabilityState, now: float) -> Taken:
     """Take in batches received since ``state.batches_until``, at most some 20,000 at once. Changes no row."""
     since = min(state.batches_until, now)  # the server's clock may have been set back
@@ -66,8 +70,8 @@ def take_batches(connection: Connection, settings: SessionSettings, state: Relia
     top = last_of_some(connection, readings.c.received_at, since, settled, _AT_ONCE)
     until = max(settled, since) if top is None else top
     by_node: dict[int, list[SeenBatch]] = {}
-    for row in connection.execute(_BATCHES, {"since": since - _OVERLAP_S, "until": until}):
-        by_node.setdefault(row.node_id, []).append(SeenBatch(**row._mapping))
+    for batch in map(SeenBatch._make, connection.execute(_BATCHES, {"since": since - _OVERLAP_S, "until": until})):
+        by_node.setdefault(batch.node_id, []).append(batch)
     described = _describe(connection, list(by_node))
     found = read_machines(connection, [name for name, _ in described.values()])
     for node_id, batches in by_node.items():
