@@ -231,7 +231,10 @@ def _decided(
         attempts = tuple([max(first, min(amount, most)) for amount in further(first, whole.attempts)])
     exceeds = None
     if similar.exact >= FEW:
-        exceeds = 1.0 - max([share for step, share in whole.need_steps if step <= first * (1.0 + 1e-9)], default=0.0)
+        shares = [share for step, share in whole.need_steps if step <= first * (1.0 + 1e-9)]
+        # The steps begin at one half; below, the chance is known only if all similar runs used more.
+        is_too_little = uses is not None and uses.least is not None and uses.least > first
+        exceeds = 1.0 - max(shares) if shares else 1.0 if is_too_little else None
     elif first == whole.bound and answer.n:
         exceeds = answer.exceed_probability
     is_limited = decision.amount is None and asked is not None and (whole.need or 0.0) > asked

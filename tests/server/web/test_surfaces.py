@@ -127,6 +127,27 @@ def test_every_question_gets_one_answer_on_every_surface(site: Any) -> None:
                 assert now * times == pytest.approx(expected), (job, metric)
 
 
+@pytest.mark.parametrize(("shortest_s", "chance"), [(900, None), (1800, 1.0)])
+def test_the_chance_of_running_out_below_the_median_is_known_only_if_all_used_more(
+    served: Any, shortest_s: int, chance: float | None
+) -> None:
+    with served.engine.begin() as connection:
+        for number in range(12):
+            start, used_s = T0 + 7200 * number, shortest_s if number % 6 == 0 else 1800
+            row = {
+                "id": 7000 + number, "job_id": f"x.{number}", "cluster": "gamma", "user": "xena", "name": "solve",
+                "application": "solve", "processors": 2, "submitted": start - 10, "start": start,
+                "end": start + used_s, "requested_walltime_s": 3600.0, "profiled": False, "exit_status": 0,
+            }  # fmt: skip
+            connection.execute(insert(schema.jobs).values(make.job_row(**row)))
+    profile_finished(served.engine, 0.0, lambda: 1e10)
+    job = {"cluster": "gamma", "user": "xena", "application": "solve", "processors": 2, "walltime_s": 1200.0}
+    answer = served.client("scheduler").get("/api/v1/predictions", query_string=job | {"metric": "runtime"})
+    (found,) = make.answered(answer)["predictions"]
+    assert (found["bound"], found["exceed_probability"]) == (1200.0, chance)
+    assert found["need_steps"][0][0] > 1200.0
+
+
 def pasted(lines: list[dict[str, str]]) -> Iterator[float]:
     """Memory of Slurm's lines in MiB."""
     for entry in lines:
