@@ -159,8 +159,8 @@ def test_questions_are_looked_up_by_key(sqlite_engine: Engine) -> None:
     with sqlite_engine.connect() as connection:
         asked = [statement for statement in statements if statement.startswith("WITH asked")]
         plans = [row[3] for each in asked for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {each}")]
-    assert any(line.startswith("SEARCH s USING") for line in plans)
-    assert not any(line.startswith("SCAN s") for line in plans)
+    assert any(line.startswith("SEARCH found USING") for line in plans)
+    assert not any(line.startswith("SCAN found") for line in plans)
 
 
 def test_history_says_what_was_forecast_before(engine: Engine) -> None:
