@@ -109,7 +109,8 @@ def resampled(values: Floats, group: NDArray[np.int64], per: Floats | None = Non
     low, high = np.quantile(apart[~np.isnan(apart)], (0.025, 0.975), method="nearest").tolist()
     if not (np.isfinite(low) and np.isfinite(high)):
         return [mean, None, None]
-    return [mean, mean - high * error, mean - low * error]
+    least = 0.0 if values.min() >= 0.0 else -np.inf  # of waits, no mean is below 0
+    return [mean, max(least, mean - high * error), mean - low * error]
 
 
 def _ratio(sums: NDArray[Any], counts: NDArray[Any]) -> tuple[Floats, Floats]:

@@ -23,6 +23,16 @@ def test_intervals_over_eight_weeks_contain_the_mean_as_often_as_said(spread: fl
     assert least <= contained / 300 <= 0.98
 
 
+def test_no_interval_of_waits_begins_below_zero() -> None:
+    week = np.repeat(np.arange(8), 5)
+    waits = np.array([0.0, 0.0, 0.0, 0.0, 1.0, 2.0, 30.0, 90.0])[week]
+    _, low, _ = resampled(waits, week)
+    _, low_of_differences, _ = resampled(waits - 1e-9, week)
+    assert low == 0.0
+    assert low_of_differences is not None
+    assert low_of_differences < 0.0
+
+
 def test_one_week_that_differs_from_all_others_says_nothing_of_the_mean() -> None:
     week = np.repeat(np.arange(9), 5)
     assert resampled((week == 0) * 9.0, week) == [1.0, None, None]

@@ -59,7 +59,7 @@ class Replay:
             row=np.arange(len(self.jobs)),
             counts=Counter(jobs=len(self.jobs)),
         )
-        # A run that did not end is nobody's last one.
+        # A run that did not end is not the last one.
         self.questions = [Question(user=job.user if job.counts else None) for job in self.jobs]
         self._fitting: dict[tuple[int, float], float] = {}
         asked = [np.floor(job.requested_bytes or 0.0) for job in self.jobs]
