@@ -42,10 +42,10 @@ class RealWorkload:
         """Jobs of the first two users that end well: plain, an array, and parallel ones of each kind."""
         first, second, _ = self.cluster.users
         hold, inherit = self.programs.hold, f"qrsh -inherit -V {self.cluster.host}"
-        # Of the memory of a tight job 20 MB are those of two qrsh, so its tasks hold the more.
-        tight = f"{inherit} {hold('a', 400, cpu_s=10)} & {inherit} {hold('b', 400, stay_s=5)}"
+        # Grid Engine counts 20 to 60 MB of shell and qrsh in a tight job, so its tasks hold far more than that.
+        tight = f"{inherit} {hold('a', 1000, cpu_s=10)} & {inherit} {hold('b', 1000, stay_s=5)}"
         array = self._submit(first, "array", hold("array", 200, stay_s=8), "-t", "1-3", measured=True)
-        summed = " & ".join(f"{inherit} {hold(name, 400, stay_s=8)}" for name in "ab")
+        summed = " & ".join(f"{inherit} {hold(name, 1000, stay_s=8)}" for name in "ab")
         return [
             *(replace(array, job_id=f"{array.job_id}.{task}", label=f"array {task}") for task in (1, 2, 3)),
             self._submit(first, "plain", hold("plain", 200, cpu_s=10), "-l", "h_rt=0:10:0,h_vmem=1G", measured=True),
