@@ -45,7 +45,7 @@ def migrated_postgresql(postgresql_server: Engine) -> Iterator[Reused]:
     """The database shared by all tests on PostgreSQL, one after the other."""
     database = Reused(postgresql_server)
     yield database
-    database.drop()
+    database.close()
 
 
 @pytest.fixture(scope="session")
@@ -105,25 +105,31 @@ def jobsight(capsys: pytest.CaptureFixture[str]) -> Iterator[Jobsight]:
 
 
 @pytest.fixture(scope="session")
-def fill_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Engine, Callable[[Engine], Any]], Any]:
-    """Fill a migrated database by a function, and return its result; SQLite is filled once and then copied.
+def fill_once(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Callable[[Engine, Callable[[Engine], Any]], Any]:
+    """Fill a migrated database by a function, and return its result: the first one is filled, others are its copies.
 
     The function puts the same into every database, and the engine has no open connection yet.
     """
     directory = tmp_path_factory.mktemp("filled")
-    filled: dict[str, tuple[Path, Any]] = {}
+    filled: dict[tuple[str, Any], tuple[str, Any]] = {}
 
     def fill(engine: Engine, put: Callable[[Engine], Any]) -> Any:
+        of, file = (engine.dialect.name, put), str(engine.url.database)
+        database: Reused | None = None
         if engine.dialect.name != "sqlite":
-            return put(engine)
-        file, name = str(engine.url.database), f"{put.__module__}.{put.__qualname__}"
-        if name not in filled:
+            database = request.getfixturevalue("migrated_postgresql")
+        if of not in filled:
             result = put(engine)
-            engine.dispose()  # empties the write-ahead log
-            filled[name] = Path(shutil.copy(file, directory / name)), result
+            engine.dispose()  # in SQLite, this empties the write-ahead log
+            copy = shutil.copy(file, directory / str(len(filled))) if database is None else database.copied()
+            filled[of] = str(copy), result
+        elif database is None:
+            shutil.copy(filled[of][0], file)
         else:
-            shutil.copy(filled[name][0], file)
-        return filled[name][1]
+            database.copy_from(filled[of][0])
+        return filled[of][1]
 
     return fill
 

@@ -33,6 +33,7 @@ class Reused:
         self._server = server
         self._name: str | None = None
         self._shape: list[str] = []
+        self._copies: list[str] = []
 
     def url(self) -> str:
         """End what a test before has left running there; a test that changed the tables costs a new database."""
@@ -46,6 +47,23 @@ class Reused:
             with psycopg.connect(url_of(self._server, self._name)) as connection:
                 self._shape = _shape_of(connection)
         return url_of(self._server, self._name)
+
+    def copied(self) -> str:
+        """Copy the database, in which no session is open; return the copy's name."""
+        self._copies.append(name := create(self._server, self._name))
+        return name
+
+    def copy_from(self, copy: str) -> None:
+        """Replace the database by this copy of it."""
+        assert self._name is not None
+        drop(self._server, self._name)
+        create(self._server, copy, self._name)
+
+    def close(self) -> None:
+        """Drop it with its copies."""
+        self.drop()
+        for copy in self._copies:
+            drop(self._server, copy)
 
     def drop(self) -> None:
         if self._name is not None:
@@ -63,11 +81,11 @@ class Reused:
         return True
 
 
-def create(server: Engine) -> str:
-    """Create an empty database; return its name."""
-    name = f"jobsight_{uuid.uuid4().hex[:12]}"
+def create(server: Engine, template: str | None = None, name: str | None = None) -> str:
+    """Create a database, empty or like its ``template``; return its name."""
+    name = name or f"jobsight_{uuid.uuid4().hex[:12]}"
     with server.connect() as connection:
-        connection.execute(text(f"CREATE DATABASE {name}"))
+        connection.execute(text(f"CREATE DATABASE {name}" + (f" TEMPLATE {template}" if template else "")))
     return name
 
 
