@@ -21,7 +21,8 @@ from jobsight_server.ground.amounts import percent, plain, utc_span
 from jobsight_server.ground.errors import UserError
 from jobsight_server.queries.exported_jobs import write_csv
 from jobsight_server.queries.users import user_clusters
-from jobsight_server.savings.savings import BY, REASONS, Asking, Days, LeftOut, SavingsRow
+from jobsight_server.savings.savings import BY, REASONS, Asking, LeftOut, SavingsRow
+from jobsight_server.savings.stored_sums import Days
 from jobsight_server.savings.totals import METRICS
 from jobsight_server.savings.waste import DAYS_SHOWN, WASTE, Waste, WasteList, WasteRow, newest_day, waste
 from jobsight_server.storage.clusters import chosen, stored_clusters

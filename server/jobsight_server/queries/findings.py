@@ -12,7 +12,7 @@ from jobsight_server.ground.answers import Record
 from jobsight_server.queries.changed_use import Histogram
 from jobsight_server.savings.by_week import mean_node
 from jobsight_server.savings.kept_sums import as_date
-from jobsight_server.savings.savings import Days, stored_days, sums_of_all, sums_of_user, widened
+from jobsight_server.savings.stored_sums import Days, stored_days, sums_of_all, sums_of_user, widened
 from jobsight_server.savings.totals import COLUMNS, JobSums
 
 LISTED = 10

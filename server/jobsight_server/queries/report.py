@@ -19,7 +19,8 @@ from jobsight_server.queries.accuracy import ACCURACY, AccuracyList, accuracy_li
 from jobsight_server.queries.lost import IdleUse, Killed, Unseen, idle_jobs, killed_jobs, unseen_runs
 from jobsight_server.queries.rejected import REJECTIONS, rejections
 from jobsight_server.savings.confidence import Freed, over_users
-from jobsight_server.savings.savings import REASONS, Asking, Days, saved_amounts, stored_days, sums_of_all, widened
+from jobsight_server.savings.savings import REASONS, Asking
+from jobsight_server.savings.stored_sums import Days, saved_amounts, stored_days, sums_of_all, widened
 from jobsight_server.savings.today import DAYS, LEAST, TOOK_S, Line, larger_line, lines_of_week
 from jobsight_server.savings.totals import COLUMNS
 from jobsight_server.savings.waste import WASTE, WasteList, waste

@@ -17,13 +17,15 @@ from jobsight_server.savings.savings import (
     BY,
     LISTED,
     Asking,
-    Days,
     LeftOut,
     Saved,
     SavingsRow,
     counted_applications,
-    saved_amounts,
     saving_row,
+)
+from jobsight_server.savings.stored_sums import (
+    Days,
+    saved_amounts,
     stored_days,
     sums_of_all,
     sums_of_user,

@@ -27,7 +27,7 @@ from jobsight_server.savings.kept_sums import (
     forget_empty_groups,
     group_name,
 )
-from jobsight_server.savings.savings import Days, periods_of, sums_of_all, sums_of_user
+from jobsight_server.savings.stored_sums import Days, periods_of, sums_of_all, sums_of_user
 from jobsight_server.savings.totals import COLUMNS, count_again, count_marked, days_of, mark_all
 from jobsight_server.savings.waits import half_waited_s
 from jobsight_server.storage.schema import (

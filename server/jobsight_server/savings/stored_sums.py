@@ -1,0 +1,184 @@
+"""Stored sums of jobs over days: read by group, and shown in hours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from operator import truediv
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, bindparam, func, select
+
+from jobsight_server.savings.kept_sums import month_of
+from jobsight_server.savings.totals import AMOUNTS, COLUMNS, METRICS, JobSums
+from jobsight_server.storage.engine import fetch
+from jobsight_server.storage.schema import savings
+
+# Divisors of the sums: resources are shown in GiB-hours and processor-hours, jobs as counts.
+_DIVISORS = {
+    metric: tuple(unit if name in AMOUNTS else 1.0 for name in COLUMNS)
+    for metric, unit in (("memory", 2.0**30 * 3600.0), ("runtime", 3600.0))
+}
+
+
+class SavedAmounts(NamedTuple):
+    """The fields of ``Saved``, all of them known."""
+
+    jobs: int
+    requested_hours: float
+    used_hours: float
+    requests_repeated_hours: float
+    reserved_hours: float
+    repeated_hours: float
+    freed_hours: float
+    freed_share: float | None
+    needed_more: int
+    ran_out: int
+    would_run_out: int
+
+
+def saved_amounts(sums: Iterable[float], metric: str) -> SavedAmounts:
+    """Return the hours and counts of these sums."""
+    of = JobSums._make(map(truediv, sums, _DIVISORS[metric]))
+    freed, held = of.request_held - of.bound_held, of.request_held
+    return SavedAmounts(
+        jobs=int(of.jobs),
+        requested_hours=of.requested,
+        used_hours=of.used,
+        requests_repeated_hours=held - of.requested,
+        reserved_hours=of.reserved,
+        repeated_hours=of.bound_held - of.reserved,
+        freed_hours=freed,
+        freed_share=freed / held if held > 0 else None,
+        needed_more=int(of.needed_more),
+        ran_out=int(of.request_failures),
+        would_run_out=int(of.bound_failures),
+    )
+
+
+_LONGEST_MONTH = 31
+_IN_PERIODS = "s.metric = ? AND s.level = ? AND s.period = asked.period AND s.first_day = asked.first_day"
+
+
+class Days(NamedTuple):
+    """The days ``first`` to ``last``, both included, counted from 1970-01-01."""
+
+    first: int
+    last: int
+
+
+_STORED = (savings.c.metric == bindparam("of"), savings.c.level == "cluster", savings.c.period == "day")
+# Two look-ups; as one query SQLite would read all days.
+_ENDS = select(
+    select(func.min(savings.c.first_day)).where(*_STORED).scalar_subquery().label("first"),
+    select(func.max(savings.c.first_day)).where(*_STORED).scalar_subquery().label("last"),
+)
+
+
+def stored_days(connection: Connection) -> Days | None:
+    """Return the first and the last day with a counted job; None without one."""
+    rows = (connection.execute(_ENDS, {"of": metric}).one() for metric in METRICS)
+    found = [row for row in rows if row.first is not None]
+    return Days(min(row.first for row in found), max(row.last for row in found)) if found else None
+
+
+def within(days: Days, stored: Days | None) -> Days | None:
+    """Return those of the days that are between the first and the last stored one; None if none is."""
+    if stored is None or days.first > stored.last or days.last < stored.first:
+        return None
+    return Days(max(days.first, stored.first), min(days.last, stored.last))
+
+
+def widened(days: Days, stored: Days) -> Days:
+    """Extend ``days`` to whole months at an end of the stored days: there are no other jobs to count."""
+    first = month_of(stored.first) if days.first <= stored.first else days.first
+    last = _next_month(month_of(stored.last)) - 1 if days.last >= stored.last else days.last
+    return Days(first, last)
+
+
+def sums_as(columns: Sequence[str]) -> str:
+    """Return SQL for the sums of these columns, under their names."""
+    return ", ".join(f"CAST(sum({name}) AS DOUBLE PRECISION) AS {name}" for name in columns)
+
+
+def sums_of_all(
+    connection: Connection,
+    metric: str,
+    days: Days,
+    level: str,
+    cluster: str | None = None,
+    columns: Sequence[str] = COLUMNS,
+    ids: Iterable[int] | None = None,
+) -> list[Any]:
+    """Return cluster and name of each group of the level, or of these, with the sums of some ``COLUMNS``.
+
+    Of the level "group" the name is two columns, user and application, with a row for each of its queues and accounts.
+    """
+    names = 'g."user", g.application' if level == "group" else f'g."{level}"'
+    of_groups = "" if ids is None else f" AND s.group_id IN ({', '.join(map(str, ids)) or 'NULL'})"
+    # By group first: its names are looked up once, not for each day.
+    query = (
+        f"WITH asked(period, first_day) AS (VALUES {_values(days)}), by_group AS "
+        f"(SELECT s.group_id, {sums_as(columns)} FROM asked CROSS JOIN savings s "
+        f"WHERE {_IN_PERIODS}{of_groups} GROUP BY s.group_id) "
+        f"SELECT g.cluster, {names}, {', '.join(columns)} "
+        "FROM by_group JOIN savings_groups g ON g.id = by_group.group_id"
+    )
+    of_cluster = "" if cluster is None else " WHERE g.cluster = ?"
+    return fetch(connection, query + of_cluster, (metric, level, *([] if cluster is None else [cluster])))
+
+
+def sums_by(
+    connection: Connection, metric: str, of: tuple[str, str], days: Days, cluster: str | None, columns: Sequence[str]
+) -> list[Any]:
+    """Return name, first day and sums, over clusters, of each group of a level and each day or month: ``of`` both."""
+    query = (
+        f'SELECT g."{of[0]}" AS name, s.first_day, {sums_as(columns)} '
+        "FROM savings s JOIN savings_groups g ON g.id = s.group_id "
+        "WHERE s.metric = ? AND s.level = ? AND s.period = ? AND s.first_day BETWEEN ? AND ?"
+        f"{'' if cluster is None else ' AND g.cluster = ?'} GROUP BY 1, 2 ORDER BY 1, 2"
+    )
+    return fetch(connection, query, (metric, *of, *days, *([] if cluster is None else [cluster])))
+
+
+def sums_of_user(
+    connection: Connection, metric: str, days: Days, noun: str, cluster: str, user: str
+) -> dict[tuple[str, str], JobSums]:
+    """Return the sums by any column of the groups, for one user, by look-ups of the user's groups alone."""
+    query = (
+        f'WITH asked(period, first_day) AS (VALUES {_values(days)}) SELECT g.cluster, g."{noun}" AS name, '
+        f"{sums_as(COLUMNS)} FROM savings_groups g CROSS JOIN asked CROSS JOIN savings s WHERE {_IN_PERIODS} "
+        'AND s.group_id = g.id AND g.cluster = ? AND g."user" = ? GROUP BY 1, 2'
+    )
+    rows = fetch(connection, query, (metric, "group", cluster, user))
+    return {(place, name): JobSums._make(sums) for place, name, *sums in rows}
+
+
+def periods_of(days: Days) -> list[tuple[str, int]]:
+    """Return the months within the days, and each day before and after these, by their first day.
+
+    >>> periods_of(Days(20_147, 20_210))  # 2025-02-28 to 2025-05-02
+    [('day', 20147), ('month', 20148), ('month', 20179), ('day', 20209), ('day', 20210)]
+    """
+    begin, end = month_of(days.first), month_of(days.last + 1)
+    if begin < days.first:
+        begin = _next_month(begin)
+    if begin >= end:
+        return [("day", day) for day in range(days.first, days.last + 1)]
+    months = [begin]
+    while (following := _next_month(months[-1])) < end:
+        months.append(following)
+    return [
+        *(("day", day) for day in range(days.first, begin)),
+        *(("month", month) for month in months),
+        *(("day", day) for day in range(end, days.last + 1)),
+    ]
+
+
+def _next_month(month: int) -> int:
+    return month_of(month + _LONGEST_MONTH)
+
+
+@lru_cache(64)
+def _values(days: Days) -> str:
+    return ", ".join(f"('{period}', {first_day})" for period, first_day in periods_of(days))
