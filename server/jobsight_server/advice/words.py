@@ -9,7 +9,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, Row, select
 
 from jobsight_predictor.question import level_fields
-from jobsight_server.advice.recommendation import JobRequest, Recommendation, requested
+from jobsight_server.advice.recommendation import Recommendation, requested
 from jobsight_server.advice.scheduler_words import (
     MINUTE_S,
     PbsRequest,
@@ -178,13 +178,14 @@ def _on_processors(similar: Similar, found: Recommendation) -> str:
     return f" on {least} processor{plural}" if least == most else f" on {least} to {most} processors"
 
 
-Scheduler = Literal["slurm", "pbs", "gridengine"]
+Scheduler = Literal["slurm", "pbs", "gridengine", "condor"]
 
 SCHEDULERS: dict[str, Scheduler] = {
     "slurm": "slurm",
     "pbspro": "pbs",
     "torque": "pbs",
     "gridengine": "gridengine",
+    "condor": "condor",
 }
 """Scheduler by format of the accounting log; the other formats do not name one."""
 
@@ -228,15 +229,16 @@ def lines_to_ask(
     if memory is None and runtime is None:
         return []
     wanted: tuple[Scheduler, ...] = ("slurm", "pbs") if scheduler is None else (scheduler,)
-    write = {"slurm": _slurm, "pbs": _pbs, "gridengine": _gridengine}
-    return [AskLine(name, "\n".join(write[name](found.request, memory, runtime, like))) for name in wanted]
+    texts = [(name, "\n".join(_WRITERS[name](found, memory, runtime, like))) for name in wanted]
+    return [AskLine(name, text) for name, text in texts if text]
 
 
 def _slurm(
-    request: JobRequest, memory_bytes: float | None, runtime_s: float | None, like: Like | None
+    advised: Recommendation, memory_bytes: float | None, runtime_s: float | None, like: Like | None
 ) -> Iterator[str]:
     """Write ``#SBATCH --mem=683M``, or the option that the job used, as sbatch takes only one, and the time limit."""
-    found, word = slurm_advice(request, memory_bytes, runtime_s), like and like.memory_word
+    request, word = advised.request, like and like.memory_word
+    found = slurm_advice(request, memory_bytes, runtime_s)
     if memory_bytes is not None:
         per = {"mem-per-cpu": found.mem_per_cpu}
         if like is not None and like.gpus:
@@ -251,8 +253,11 @@ def _slurm(
         yield "# in place of any --mem-per-cpu or --mem-per-gpu"
 
 
-def _pbs(request: JobRequest, memory_bytes: float | None, runtime_s: float | None, like: Like | None) -> Iterator[str]:
+def _pbs(
+    advised: Recommendation, memory_bytes: float | None, runtime_s: float | None, like: Like | None
+) -> Iterator[str]:
     """Write memory into the chunks of a ``select``: PBS rejects ``mem`` of the whole job beside it."""
+    request = advised.request
     nodes, word = (None, None) if like is None else (like.requested_nodes, like.memory_word)
     # ``nodes=2:ppn=8`` is TORQUE's; a select names resources with a value, such as ncpus.
     select = nodes if nodes is not None and "ncpus=" in nodes else None
@@ -271,11 +276,26 @@ def _pbs(request: JobRequest, memory_bytes: float | None, runtime_s: float | Non
 
 
 def _gridengine(
-    request: JobRequest, memory_bytes: float | None, runtime_s: float | None, like: Like | None
+    advised: Recommendation, memory_bytes: float | None, runtime_s: float | None, like: Like | None
 ) -> Iterator[str]:
     """Write ``h_vmem``, or the option that the job used, and ``h_rt``; per slot."""
-    found = slurm_advice(request, memory_bytes, runtime_s)
+    found = slurm_advice(advised.request, memory_bytes, runtime_s)
     if found.mem_per_cpu is not None:
         yield f"#$ -l {(like and like.memory_word) or 'h_vmem'}={found.mem_per_cpu}M"
     if found.time_limit is not None:
         yield f"#$ -l h_rt={found.time_limit // 60:02}:{found.time_limit % 60:02}:00"
+
+
+def _condor(
+    advised: Recommendation, memory_bytes: float | None, runtime_s: float | None, like: Like | None
+) -> Iterator[str]:
+    """Write ``request_memory``, and what to retry with if that is not enough; HTCondor's jobs have no time limit."""
+    if memory_bytes is None:
+        return
+    yield f"request_memory = {math.ceil(memory_bytes / MIB)}M"
+    then = advised.decisions["memory"].then
+    if then is not None and then > memory_bytes:
+        yield f"retry_request_memory = {math.ceil(then / MIB)}M"
+
+
+_WRITERS = {"slurm": _slurm, "pbs": _pbs, "gridengine": _gridengine, "condor": _condor}

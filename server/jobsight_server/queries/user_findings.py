@@ -120,7 +120,7 @@ def _adjust(site: FindingsSite, settings: Settings, cluster: str, keep: Sequence
     """Return the settings with which `jobsight adjust` lowers memory there, but not of the users to ``keep``; None if
     it has no commands of the scheduler."""
     scheduler = log_format(site.connection, settings.accounting, cluster)
-    if scheduler == "gridengine":
+    if scheduler not in (None, "slurm", "pbspro", "torque"):
         return None
     values = {"cluster": cluster, "scheduler": scheduler, "users_share": 0.1, "memory": True, "keep": keep}
     lines = [f"{name} = {json.dumps(value)}" for name, value in values.items() if value not in (None, [])]

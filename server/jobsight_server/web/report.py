@@ -29,13 +29,11 @@ _WRITE = {"memory": memory_text, "runtime": time_text}
 _OF = {"memory": "memory", "processors": "processors", "runtime": "limits", "gpus": "GPUs"}
 _NAMES = {"memory": "memory", "runtime": "time limit"}
 _GIB = 2.0**30
+_WITHOUT_SETUP = ("condor",)  # formats of logs whose scheduler `jobsight setup` does not know
 
 
 def sections(found: Report, scheduler: str, texts: dict[str, str]) -> list[DocumentSection]:
     """Return the whole report; ``texts``: what to write, by user; ``scheduler``: as `jobsight setup` names it."""
-    setup = (
-        "On the scheduler's host, this shows what it will install, and asks; users then see their line at submission."
-    )
     return [
         DocumentSection("", [_basis(found), _day_one(found), _tomorrow(found), *_sentences(found)]),
         DocumentSection("What to change first", [*_changes(found)]),
@@ -46,8 +44,19 @@ def sections(found: Report, scheduler: str, texts: dict[str, str]) -> list[Docum
         DocumentSection("Requested and used", [_held(found)]),
         DocumentSection("How sure: forecasts and recommendations by week", [*_weeks(found)]),
         DocumentSection("Left out", [_excluded(found)]),
-        DocumentSection("Next", [setup, Paste(f"jobsight setup {scheduler}")]),
+        DocumentSection("Next", _next(scheduler)),
     ]
+
+
+def _next(scheduler: str) -> list[Block]:
+    """Name the command that installs Jobsight beside the scheduler, or the settings to follow its log."""
+    if scheduler in _WITHOUT_SETUP:
+        settings = f'[[accounting]]\ncluster = "NAME"\nformat = "{scheduler}"\nfile = "/path/to/the/log"'
+        return ["A server whose settings file has this follows the log; users then see their lines.", Paste(settings)]
+    setup = (
+        "On the scheduler's host, this shows what it will install, and asks; users then see their line at submission."
+    )
+    return [setup, Paste(f"jobsight setup {scheduler}")]
 
 
 def heading(found: Report, log: str) -> str:

@@ -73,6 +73,15 @@ def gridengine(number: int) -> str:
     )
 
 
+def condor(number: int) -> str:
+    start = T0 + number
+    return (
+        f'{{"ClusterId":{number + 1},"CompletionDate":{start + 60},"JobCurrentStartDate":{start},"JobStatus":4,'
+        f'"MemoryUsage":"\\/Expr((ResidentSetSize + 1023) / 1024)\\/","Owner":"ann","ProcId":0,"QDate":{T0},'
+        f'"RemoteUserCpu":50.5,"RequestMemory":2048,"ResidentSetSize":1250000,"ResidentSetSize_RAW":1146884}}'
+    )
+
+
 def table(number: int) -> str:
     return f'{number},ann,"j \'{number}",{T0},{T0 + number},{T0 + number + 60},n1:2 n2:2,3600,2,60,1.5,0,'
 
@@ -106,6 +115,7 @@ WRITTEN = {
     "torque": Written("torque", all_of(torque)),
     "pbspro": Written("pbspro", all_of(pbspro)),
     "gridengine": Written("gridengine", all_of(gridengine), ("# Version: 8.1.9",)),
+    "condor": Written("condor", all_of(condor)),
     "table": Written("table", all_of(table), (TABLE_HEADER,)),
     "nextflow": Written("nextflow", all_of(nextflow), (NEXTFLOW_HEADER,)),
     "table of JSON": Written("table", all_of(table_json)),

@@ -98,7 +98,7 @@ def runs_of(name: str) -> tuple[bytes, list[bytes]]:
     return whole[: whole.index(lines[0])], lines
 
 
-@pytest.mark.parametrize("name", [name for name in LOGS if not name.startswith("slurm-")])
+@pytest.mark.parametrize("name", [name for name in LOGS if not name.startswith(("slurm-", "condor-json"))])
 @settings(max_examples=100)
 @given(
     which=st.integers(0, 4),

@@ -31,6 +31,10 @@ GRIDENGINE = (
     "all.q:n1:g:ann:cfd:7:sge:0:1790000000:1790000100:1790000160:0:0:60:1:1:4096:0:0:0:0:0:0:0:0:0:0:0:0:0:0:"
     "NONE:d:NONE:1:0:2.0:0:0:NONE:0:NONE:4096:0:0"
 )
+CONDOR = (
+    '[\n{\n  "ClusterId": 7,\n  "CompletionDate": 1790000160,\n  "JobCurrentStartDate": 1790000100,\n'
+    '  "JobStatus": 4,\n  "Owner": "ann",\n  "ProcId": 0\n}\n]'
+)
 TABLE = "job_id,user,start_epoch_s,end_epoch_s\n1,ann,1790000000,1790000060"
 TABLE_JSON = '{"job_id": 1, "user": "ann", "start_epoch_s": 1790000000}'
 NEXTFLOW = "task_id\thash\tname\tsubmit\tduration\trealtime\n1\t7b/3753ff\tA (s)\t1790000000000\t3s\t1s"
@@ -45,6 +49,7 @@ WRITTEN: dict[str, AccountingFormat] = {
     GRIDENGINE: "gridengine",
     f"# Version: 8.1.9\n#\n{GRIDENGINE}": "gridengine",
     f"rubbish\n{TORQUE}": "torque",
+    CONDOR: "condor",
     TABLE: "table",
     TABLE_JSON: "table",
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import html
+import json
 import os
 import re
 import signal
@@ -375,3 +376,32 @@ def test_what_gives_no_report_says_why(
     assert said in jobsight("report", "log", *more, status=1).err
     assert [file.name for file in tmp_path.iterdir()] == ["log"]
     assert Path("log").read_text() == content
+
+
+def test_a_history_of_htcondor_gets_lines_for_its_submit_files(tmp_path: Path, jobsight: Jobsight) -> None:
+    history = tmp_path / "history.json"
+    ads = [
+        {
+            "ClusterId": number,
+            "ProcId": 0,
+            "JobStatus": 4,
+            "Owner": "ann",
+            "Cmd": "/home/ann/fold.sh",
+            "QDate": BEGIN + 7200 * number,
+            "JobCurrentStartDate": BEGIN + 7200 * number + 60,
+            "CompletionDate": BEGIN + 7200 * number + 3660,
+            "RequestCpus": 1,
+            "RequestMemory": 8192,
+            "ResidentSetSize_RAW": 2**20 + number,
+            "RemoteUserCpu": 3500.0,
+        }
+        for number in range(1, 40)
+    ]
+    history.write_text("\n".join(json.dumps(ad) for ad in ads))
+    printed = " ".join(jobsight("report", "condor", history, "--output", tmp_path / "report.html").out.split())
+    asked = re.search(r"request_memory = ([0-9]+)M retry_request_memory = ([0-9]+)M", printed)
+    assert asked is not None
+    assert 1024 < int(asked[1]) < 2048
+    assert int(asked[2]) == 8192
+    assert 'format = "condor"' in printed
+    assert "jobsight setup" not in printed

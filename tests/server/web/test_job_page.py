@@ -134,7 +134,7 @@ class Like(NamedTuple):
 def lines(memory: float | None, runtime: float | None, *asked: Any) -> list[str]:
     """Lines that ask for these amounts, for a job of 4 processors on 2 nodes."""
     decisions: dict[Resource, Decision] = {
-        "memory": Decision(memory, Similar()),
+        "memory": Decision(memory, Similar(), then=8.0 * GIB),
         "runtime": Decision(runtime, Similar()),
     }
     request = JobRequest(4, 2, 8.0 * GIB, 86400.0)
@@ -160,6 +160,7 @@ INSTEAD = "# in place of any --mem-per-cpu or --mem-per-gpu"
         ("pbs", Like("2:ncpus=2:mem=9gb"), [f"#PBS -l select=2:ncpus=2:mem=1366mb{WALLTIME}"]),
         ("pbs", Like("1:ncpus=3+1:ncpus=1"), [f"#PBS -l mem=2731mb{WALLTIME}"]),
         ("gridengine", None, ["#$ -l h_vmem=683M\n#$ -l h_rt=25:30:00"]),
+        ("condor", None, ["request_memory = 2731M\nretry_request_memory = 8192M"]),
     ],
 )
 def test_lines_to_copy_are_in_the_schedulers_words(scheduler: Any, like: Like | None, expected: list[str]) -> None:
@@ -168,6 +169,7 @@ def test_lines_to_copy_are_in_the_schedulers_words(scheduler: Any, like: Like | 
 
 def test_without_an_amount_there_is_no_line() -> None:
     assert lines(None, None, None) == []
+    assert lines(None, 60.0, "condor") == []
     assert lines(None, 60.0, "slurm") == ["#SBATCH --time=00:01:00"]
     assert [text.split()[0] for text in lines(2731.0 * MIB, None, None)] == ["#SBATCH", "#PBS"]
 
