@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from jobsight_server.accounting.files import Content, RawRecord, RecordReader, chunks
 from jobsight_server.accounting.origin import NOTHING, NOWHERE, Given, Origin, origin_of
-from jobsight_server.accounting.parsers import condor, gridengine, nextflow, pbspro, snakemake, table, torque
+from jobsight_server.accounting.parsers import condor, gridengine, lsf, nextflow, pbspro, snakemake, table, torque
 from jobsight_server.accounting.parsers.slurm.reader import FILETXT_READER, json_reader, text_reader
 from jobsight_server.accounting.parsers.slurm.sacct_json import cluster_of_first
 from jobsight_server.accounting.parsers.slurm.sacct_text import first_cluster, header_of
@@ -70,6 +70,7 @@ READERS: Mapping[str, Callable[[bytes, Origin], RecordReader]] = {
     "pbspro": lambda *_: line_reader(pbspro.parse_line, _ENDS_OF_PBS),
     "gridengine": lambda *_: line_reader(gridengine.parse_line),
     "condor": lambda *_: condor.condor_reader(),
+    "lsf": lambda *_: line_reader(lsf.parse_line),
     "slurm": lambda beginning, _: slurm_reader(beginning),
     "table": lambda beginning, _: line_reader(table.parser_of(beginning)),
     "nextflow": lambda beginning, origin: line_reader(nextflow.parser_of(beginning, origin)),

@@ -178,7 +178,7 @@ def _on_processors(similar: Similar, found: Recommendation) -> str:
     return f" on {least} processor{plural}" if least == most else f" on {least} to {most} processors"
 
 
-Scheduler = Literal["slurm", "pbs", "gridengine", "condor"]
+Scheduler = Literal["slurm", "pbs", "gridengine", "condor", "lsf"]
 
 SCHEDULERS: dict[str, Scheduler] = {
     "slurm": "slurm",
@@ -186,6 +186,7 @@ SCHEDULERS: dict[str, Scheduler] = {
     "torque": "pbs",
     "gridengine": "gridengine",
     "condor": "condor",
+    "lsf": "lsf",
 }
 """Scheduler by format of the accounting log; the other formats do not name one."""
 
@@ -298,4 +299,23 @@ def _condor(
         yield f"retry_request_memory = {math.ceil(then / MIB)}M"
 
 
-_WRITERS = {"slurm": _slurm, "pbs": _pbs, "gridengine": _gridengine, "condor": _condor}
+def _lsf(
+    advised: Recommendation, memory_bytes: float | None, runtime_s: float | None, like: Like | None
+) -> Iterator[str]:
+    """Write the limits ``-M`` and ``-W``, the reservation if the job had one, and the expected run time, ``-We``."""
+    if memory_bytes is not None:
+        amount, is_parallel = f"{math.ceil(memory_bytes / MIB)}MB", advised.request.processors > 1
+        yield f"#BSUB -M {amount}"
+        if like is not None and like.memory_word == "rusage":
+            yield f'#BSUB -R "rusage[mem={amount}{"/job" if is_parallel else ""}]"'
+        if is_parallel:
+            yield "# of the whole job: divide it where LSF limits each process or host"
+    if runtime_s is not None:
+        limit, expected = math.ceil(runtime_s / MINUTE_S), advised.answers.get("runtime")
+        yield f"#BSUB -W {limit // 60}:{limit % 60:02}"
+        if expected is not None and expected.value and expected.value < runtime_s:
+            minutes = math.ceil(expected.value / MINUTE_S)
+            yield f"#BSUB -We {minutes // 60}:{minutes % 60:02}"
+
+
+_WRITERS = {"slurm": _slurm, "pbs": _pbs, "gridengine": _gridengine, "condor": _condor, "lsf": _lsf}

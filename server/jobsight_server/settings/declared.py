@@ -17,7 +17,7 @@ from jobsight_server.auth.client_address import trusted_proxy
 from jobsight_server.settings.measurements import MeasurementSource
 from jobsight_server.settings.tables import Access, AdjustLimits, Mail, WeeklyMail
 
-AccountingFormat = Literal["torque", "pbspro", "slurm", "gridengine", "condor", "table", "nextflow", "snakemake"]
+AccountingFormat = Literal["torque", "pbspro", "slurm", "gridengine", "condor", "lsf", "table", "nextflow", "snakemake"]
 ACCOUNTING_FORMATS: tuple[AccountingFormat, ...] = get_args(AccountingFormat)
 Fabric = Literal["fastest", "sum"]
 

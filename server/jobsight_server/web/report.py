@@ -29,7 +29,7 @@ _WRITE = {"memory": memory_text, "runtime": time_text}
 _OF = {"memory": "memory", "processors": "processors", "runtime": "limits", "gpus": "GPUs"}
 _NAMES = {"memory": "memory", "runtime": "time limit"}
 _GIB = 2.0**30
-_WITHOUT_SETUP = ("condor",)  # formats of logs whose scheduler `jobsight setup` does not know
+_WITHOUT_SETUP = ("condor", "lsf")  # formats of logs whose scheduler `jobsight setup` does not know
 
 
 def sections(found: Report, scheduler: str, texts: dict[str, str]) -> list[DocumentSection]:

@@ -82,6 +82,15 @@ def condor(number: int) -> str:
     )
 
 
+def lsf(number: int) -> str:
+    start = T0 + number
+    return (
+        f'"JOB_FINISH" "10.1" {start + 60} {number + 1} 1000 2 1 {T0} 0 0 {start} "ann" "normal" "" "" "" "login" '
+        f'"" "" "" "" "1.{number}" 0 1 "n1" 64 60.0 "j{number}" "sleep ""60""" 0.1 0.1 {"0 " * 17}'
+        '"" "default" 0 1 "" "" 0 2048 0'
+    )
+
+
 def table(number: int) -> str:
     return f'{number},ann,"j \'{number}",{T0},{T0 + number},{T0 + number + 60},n1:2 n2:2,3600,2,60,1.5,0,'
 
@@ -116,6 +125,7 @@ WRITTEN = {
     "pbspro": Written("pbspro", all_of(pbspro)),
     "gridengine": Written("gridengine", all_of(gridengine), ("# Version: 8.1.9",)),
     "condor": Written("condor", all_of(condor)),
+    "lsf": Written("lsf", all_of(lsf)),
     "table": Written("table", all_of(table), (TABLE_HEADER,)),
     "nextflow": Written("nextflow", all_of(nextflow), (NEXTFLOW_HEADER,)),
     "table of JSON": Written("table", all_of(table_json)),

@@ -35,6 +35,10 @@ CONDOR = (
     '[\n{\n  "ClusterId": 7,\n  "CompletionDate": 1790000160,\n  "JobCurrentStartDate": 1790000100,\n'
     '  "JobStatus": 4,\n  "Owner": "ann",\n  "ProcId": 0\n}\n]'
 )
+LSF = (
+    '"JOB_FINISH" "10.1" 1790000160 7 1000 2 1 1790000000 0 0 1790000100 "ann" "normal" "" "" "" "login" "" "" "" "" '
+    '"1790000000.7" 0 1 "n1" 64 60.0 "" "sleep 60" 0.1 0.1 ' + "0 " * 17 + '"" "default" 0 1 "" "" 0 2048 0'
+)
 TABLE = "job_id,user,start_epoch_s,end_epoch_s\n1,ann,1790000000,1790000060"
 TABLE_JSON = '{"job_id": 1, "user": "ann", "start_epoch_s": 1790000000}'
 NEXTFLOW = "task_id\thash\tname\tsubmit\tduration\trealtime\n1\t7b/3753ff\tA (s)\t1790000000000\t3s\t1s"
@@ -50,6 +54,7 @@ WRITTEN: dict[str, AccountingFormat] = {
     f"# Version: 8.1.9\n#\n{GRIDENGINE}": "gridengine",
     f"rubbish\n{TORQUE}": "torque",
     CONDOR: "condor",
+    LSF: "lsf",
     TABLE: "table",
     TABLE_JSON: "table",
 }

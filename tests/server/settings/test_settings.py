@@ -77,8 +77,8 @@ def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> Non
         ("clusters = [1]", r"clusters = \[1\]: expected `str`, got `int`"),
         ('[[accounting]]\ncluster = "a"', r"accounting: expected directory, file or sacct, one of them.*; write"),
         (
-            '[[accounting]]\ncluster = "a"\ndirectory = "b"\nformat = "lsf"',
-            r"invalid enum value 'lsf'.*directory, file or sacct, and format: torque, pbspro, ",
+            '[[accounting]]\ncluster = "a"\ndirectory = "b"\nformat = "lfs"',
+            r"invalid enum value 'lfs'.*directory, file or sacct, and format: torque, pbspro, ",
         ),
         ('[[accounting]]\ncluster = "a"\ndirectory = "b"\nfromat = "torque"', "unknown field `fromat`"),
         ('[[adjust]]\ncluster = "a"\nusers_share = 2.0', r"<= 1.0 .* write \[\[adjust\]\] tables"),

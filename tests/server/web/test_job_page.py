@@ -145,6 +145,8 @@ def lines(memory: float | None, runtime: float | None, *asked: Any) -> list[str]
 PER_CPU, WALLTIME = "#SBATCH --mem-per-cpu=683M\n#SBATCH --time=1-01:30:00", "\n#PBS -l walltime=25:30:00"
 
 PER_NODE = PER_CPU.replace("mem-per-cpu=683M", "mem=1366M\n# on each of 2 nodes")
+WHOLE = "# of the whole job: divide it where LSF limits each process or host"
+RESERVED = '#BSUB -R "rusage[mem=2731MB/job]"'
 INSTEAD = "# in place of any --mem-per-cpu or --mem-per-gpu"
 
 
@@ -161,6 +163,8 @@ INSTEAD = "# in place of any --mem-per-cpu or --mem-per-gpu"
         ("pbs", Like("1:ncpus=3+1:ncpus=1"), [f"#PBS -l mem=2731mb{WALLTIME}"]),
         ("gridengine", None, ["#$ -l h_vmem=683M\n#$ -l h_rt=25:30:00"]),
         ("condor", None, ["request_memory = 2731M\nretry_request_memory = 8192M"]),
+        ("lsf", None, [f"#BSUB -M 2731MB\n{WHOLE}\n#BSUB -W 25:30"]),
+        ("lsf", Like(memory_word="rusage"), [f"#BSUB -M 2731MB\n{RESERVED}\n{WHOLE}\n#BSUB -W 25:30"]),
     ],
 )
 def test_lines_to_copy_are_in_the_schedulers_words(scheduler: Any, like: Like | None, expected: list[str]) -> None:
