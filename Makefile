@@ -82,7 +82,7 @@ papers: $(STAMP)
 # The versions that this release was tried with. Needs a package registry.
 constraints:
 	$(PYTHON) -m venv --clear $(VENV)/pins
-	$(VENV)/pins/bin/python -m pip install --quiet --disable-pip-version-check '.[server]'
+	$(VENV)/pins/bin/python -m pip install --quiet --disable-pip-version-check '.[server,mcp]'
 	{ echo "# \`pip install -c constraints.txt '.[server]'\`: the versions of this release, made by \`make constraints\`."; \
 	$(VENV)/pins/bin/python -m pip list --format=freeze --exclude jobsight --exclude pip --exclude setuptools; } \
 	> $(VENV)/pins/constraints.txt

@@ -1,4 +1,4 @@
-"""The pinned versions of a release: everything that the server needs, within the ranges that are declared."""
+"""The pinned versions of a release: all that server and assistants need, within the ranges that are declared."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ PINS = {
 
 def declared() -> list[Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    return [Requirement(line) for line in (*project["dependencies"], *project["optional-dependencies"]["server"])]
+    extras = project["optional-dependencies"]
+    return [Requirement(line) for line in (*project["dependencies"], *extras["server"], *extras["mcp"])]
 
 
 def needed(requirements: list[Requirement]) -> Iterator[Requirement]:

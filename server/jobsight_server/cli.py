@@ -35,6 +35,7 @@ COMMANDS = {
     "savings": ("jobsight_server.commands.savings", "show what reserving as recommended would have freed"),
     "adjust": ("jobsight_server.commands.adjust", "change what waiting jobs ask for; shows it first"),
     "mail": ("jobsight_server.commands.mail", "send the weekly mail on wasted memory and what is wrong"),
+    "mcp": ("jobsight_server.commands.mcp", "answer an assistant's questions about a user's jobs (extra mcp)"),
     "export": ("jobsight_server.commands.export", "write finished jobs as CSV or Parquet"),
     "backup": ("jobsight_server.commands.backup", "copy the database while the server runs"),
 }
@@ -78,7 +79,8 @@ def _run(argv: Sequence[str] | None) -> int:
         if error.name is None or error.name.startswith("jobsight_"):
             raise
         # A node has only the agent; this command is there too, because both come in one distribution.
-        print(f"jobsight {name}: {error.name} is not installed: pip install 'jobsight[server]'", file=sys.stderr)
+        extras = "server,mcp" if error.name.partition(".")[0] == "mcp" else "server"
+        print(f"jobsight {name}: {error.name} is not installed: pip install 'jobsight[{extras}]'", file=sys.stderr)
         return 1
     finally:
         gc.freeze()
