@@ -23,6 +23,7 @@ from jobsight_server.queries.accuracy import broken
 from jobsight_server.queries.node_states import seen_at, status
 from jobsight_server.queries.rejected import rejections
 from jobsight_server.queries.running import running_out
+from jobsight_server.savings.use import months, uses
 from jobsight_server.storage.engine import fetch, total_bytes
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, jobs, nodes, series
@@ -86,6 +87,7 @@ class _Database(Collector):
         yield from _nodes(self.connection, self.now)
         yield from _jobs(self.connection, self.now)
         yield from _accuracy(self.connection)
+        yield from _month(self.connection)
         yield from _running_out(self.connection, self.now)
         text = "1 while forecasts are less accurate than before, since a day of the last eight weeks"
         found = broken(self.connection, "cluster", every=True)
@@ -159,6 +161,23 @@ def _jobs(connection: Connection, now: float) -> Iterator[Metric]:
     learned = connection.execute(select(series.c.cluster, func.count()).group_by(series.c.cluster))
     numbers = {(cluster,): count for cluster, count in learned}
     yield _gauge("series", "Learned series, one for each user and metric", ("cluster",), numbers)
+
+
+def _month(connection: Connection) -> Iterator[Metric]:
+    """Yield the use of each cluster in the newest thirty days with counted jobs, of kept sums: some rows a cluster."""
+    spans = months(connection)
+    found = {} if spans is None else uses(connection, spans.now, "cluster")
+    unused = {(cluster,): use.unused_share for (cluster, _), use in found.items() if use.unused_share is not None}
+    for name, text, figures in (
+        ("month_jobs", "Jobs that ended in the newest 30 days", {key[:1]: use.jobs for key, use in found.items()}),
+        (
+            "month_jobs_killed",
+            "Those of them that ran out of memory or time",
+            {key[:1]: use.killed for key, use in found.items()},
+        ),
+        ("month_memory_unused_ratio", "Share of requested memory x run time that they left unused", unused),
+    ):
+        yield _gauge(name, text, ("cluster",), figures)
 
 
 LAST_JOBS = 500
