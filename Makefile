@@ -89,9 +89,10 @@ constraints:
 	mv $(VENV)/pins/constraints.txt constraints.txt
 	rm -rf $(VENV)/pins
 
-# Two wheels in dist/: the agent alone, for nodes, and all of Jobsight.
+# In dist/: wheels of the agent alone, for nodes, and of all of Jobsight, and the latter's source.
 dist: $(STAMP)
 	rm -rf dist
+	$(BIN)/python -m hatchling build --target sdist --directory dist
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist . ./agent
 
 clean:

@@ -1,3 +1,3 @@
 """Measures a cluster node and pushes its readings to the collector."""
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"

@@ -72,24 +72,24 @@ def _run(argv: Sequence[str] | None) -> int:
         return _overview(arguments, commands)
     name = arguments[0]
     module_name, help_text = commands[name]
-    gc.disable()  # what modules make stays: looking for garbage among it takes a sixth of a command's start
     try:
-        module = importlib.import_module(module_name)
+        gc.disable()  # what modules make stays: looking for garbage among it takes a sixth of a command's start
+        try:
+            module = importlib.import_module(module_name)
+        finally:
+            gc.freeze()
+            gc.enable()
+        parser = HelpParser(prog=f"jobsight {name}", description=f"{help_text[:1].upper()}{help_text[1:]}.")
+        module.add_arguments(parser)
+        parse = getattr(module, "PARSE", HelpParser.parse_args)
+        status: int = module.run(parse(parser, arguments[1:]))
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("jobsight_"):
             raise
-        # A node has only the agent; this command is there too, because both come in one distribution.
+        # All commands are there in every installation, but not what each of them needs.
         extras = "server,mcp" if error.name.partition(".")[0] == "mcp" else "server"
         print(f"jobsight {name}: {error.name} is not installed: pip install 'jobsight[{extras}]'", file=sys.stderr)
         return 1
-    finally:
-        gc.freeze()
-        gc.enable()
-    parser = HelpParser(prog=f"jobsight {name}", description=f"{help_text[:1].upper()}{help_text[1:]}.")
-    module.add_arguments(parser)
-    try:
-        parse = getattr(module, "PARSE", HelpParser.parse_args)
-        status: int = module.run(parse(parser, arguments[1:]))
     except UserError as error:
         print(f"jobsight {name}: {error}", file=sys.stderr)
         return 1

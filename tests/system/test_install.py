@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -14,8 +15,11 @@ from zipfile import ZipFile
 import pytest
 from tests.make import not_none
 
+import jobsight_agent
+
 ROOT = Path(__file__).parents[2]
-VERSION = "0.3.0"
+VERSION = jobsight_agent.__version__
+LOG = ROOT / "examples" / "accounting" / "20261101"
 
 pytestmark = pytest.mark.slow
 
@@ -101,7 +105,10 @@ def test_the_server_wheel_carries_what_setup_installs(wheels: dict[str, Path], t
     )
     assert carried == {file for file in files if not file.startswith(container_or_link) and "__pycache__" not in file}
     scripts, names = installed(tmp_path, wheels["jobsight"])
-    assert names == {"jobsight", "psutil"}
+    of_servers = {"apscheduler", "flask", "highspy", "matplotlib", "pandas", "scipy", "statsmodels", "uvicorn"}
+    assert names & (of_servers | {"jobsight", "numpy", "psutil"}) == {"jobsight", "numpy", "psutil"}
+    assert len(names) <= 17
+    assert 60 < _megabytes(scripts.parent) < 150
     shipped = "from jobsight_server.setup.shipped import shipped; import sys; sys.stdout.write(shipped(sys.argv[1]))"
     for name in (
         "slurm/job_submit.lua",
@@ -114,6 +121,51 @@ def test_the_server_wheel_carries_what_setup_installs(wheels: dict[str, Path], t
         printed = run(scripts / "python", "-c", shipped, name)
         assert printed.stdout == (ROOT / "deploy" / name).read_text()
     assert run(scripts / "jobsight-agent", "--version").stdout.strip() == VERSION
-    serve = run(scripts / "jobsight", "serve")
-    assert serve.returncode == 1
-    assert "is not installed: pip install 'jobsight[server]'" in serve.stderr
+    page = tmp_path / "report.html"
+    report = run(scripts / "jobsight", "report", LOG, "--output", page)
+    assert report.returncode == 0, report.stderr
+    assert "40 jobs ended." in report.stdout
+    assert "What to change first" in page.read_text()
+    database = f"sqlite:///{tmp_path / 'jobsight.db'}"
+    imported = run(scripts / "jobsight", "import", LOG, "--cluster", "alpha", "--database", database)
+    assert imported.returncode == 0, imported.stderr
+    assert run(scripts / "jobsight", "predict", "--user", "alice", "--database", database).returncode == 0
+    for command in (["serve", "--database", database], ["simulate", tmp_path / "jobsight.db"], ["match", "jobs.json"]):
+        refused = run(scripts / "jobsight", *command)
+        assert refused.returncode == 1
+        message = rf"jobsight {command[0]}: \w+ is not installed: pip install 'jobsight\[server\]'"
+        assert re.fullmatch(message, refused.stderr.splitlines()[-1])
+
+
+@pytest.mark.exhaustive
+def test_the_source_distribution_gives_the_same_wheel(wheels: dict[str, Path], tmp_path: Path) -> None:
+    done = run(sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", tmp_path)
+    assert done.returncode == 0, done.stderr
+    (source,) = tmp_path.glob(f"jobsight-{VERSION}.tar.gz")
+    _skip_without_registry(run(sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", tmp_path, source))
+    (wheel,) = tmp_path.glob("*.whl")
+    assert ZipFile(wheel).namelist() == ZipFile(wheels["jobsight"]).namelist()
+
+
+@pytest.mark.exhaustive
+def test_pipx_and_uvx_run_the_report(wheels: dict[str, Path], tmp_path: Path) -> None:
+    """From the wheel, as `pipx run jobsight report` and `uvx jobsight report` do from an index."""
+    venv.create(tmp_path / "tools", with_pip=True)
+    tools = tmp_path / "tools" / "bin"
+    _skip_without_registry(run(tools / "python", "-m", "pip", "install", "--quiet", "pipx", "uv"))
+    environment = {**os.environ, "PIPX_HOME": str(tmp_path / "pipx"), "UV_CACHE_DIR": str(tmp_path / "uv")}
+    wheel, page = wheels["jobsight"], tmp_path / "report.html"
+    for runner in ([tools / "pipx", "run", "--spec", wheel], [tools / "uvx", "--from", wheel]):
+        done = subprocess.run(
+            [*runner, "jobsight", "report", LOG, "--output", page],
+            cwd=tmp_path, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert "40 jobs ended." in done.stdout
+        page.unlink()
+
+
+def _megabytes(folder: Path) -> float:
+    """The size of all files but those of pip itself."""
+    files = (file for file in folder.rglob("*") if file.is_file() and not {"pip", "setuptools"} & set(file.parts))
+    return sum(file.stat().st_size for file in files) / 1e6

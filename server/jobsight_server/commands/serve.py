@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Collection, Sequence
+from importlib.util import find_spec
 
 from msgspec.structs import replace
 
@@ -44,6 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if find_spec("uvicorn") is None:
+        raise ModuleNotFoundError(name="uvicorn")  # once, here, not in every role that is started
     logging.basicConfig(level=logging.INFO, format="%(asctime)s serve %(levelname)s %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it reports its plug-ins; an upgrade says so itself
     settings = settings_of(args, all_sections())
