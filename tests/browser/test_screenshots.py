@@ -1,4 +1,4 @@
-"""Takes the screenshots of `docs/screenshots` from a running site, the demo's.
+"""Takes the screenshots of `docs/screenshots`: of the report of README's example, and of a running site, the demo's.
 
     JOBSIGHT_SCREENSHOTS=docs/screenshots JOBSIGHT_SITE_URL=http://127.0.0.1:8470 \
     JOBSIGHT_LOGIN="$(jobsight token login ...)" pytest tests/browser/test_screenshots.py
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,34 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 from tests.make import not_none
 
+from jobsight_server.cli import main
+
 NEEDED = ("JOBSIGHT_SCREENSHOTS", "JOBSIGHT_SITE_URL", "JOBSIGHT_LOGIN")
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.skipif(not all(map(os.environ.get, NEEDED)), reason=f"set {', '.join(NEEDED)} to take the screenshots"),
-]
+ROOT = Path(__file__).parents[2]
+
+
+def needs(names: Sequence[str]) -> pytest.MarkDecorator:
+    reason = f"set {', '.join(names)} to take the screenshots"
+    return pytest.mark.skipif(not all(map(os.environ.get, names)), reason=reason)
+
+
+pytestmark = [pytest.mark.browser, needs(NEEDED[:1])]
 
 LARGEST_BYTES = 130_000
 LAST = {"user": ".plot[data-metric=bandwidth]"}  # the first of four charts that look alike
 
 
+def test_the_report(browser: Browser, tmp_path: Path) -> None:
+    """As much as ends with a row of its table."""
+    file = tmp_path / "report.html"
+    assert main(["report", str(ROOT / "examples/accounting/slurm-202611.txt.gz"), "--output", str(file)]) == 0
+    page = browser.new_page(viewport={"width": 1280, "height": 645})
+    page.goto(file.as_uri())
+    (Path(os.environ["JOBSIGHT_SCREENSHOTS"]) / "report.png").write_bytes(picture(page, "body"))
+    page.close()
+
+
+@needs(NEEDED)
 def test_screenshots(browser: Browser) -> None:
     """Seven pictures, one of them dark and one on a phone; none over 130 kB."""
     folder, url, login = (os.environ[name] for name in NEEDED)

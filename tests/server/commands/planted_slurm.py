@@ -48,12 +48,12 @@ PLANTED = (
 processes that the batch system does not see."""
 
 
-def text_of_sacct(seed: int = 1) -> str:
-    """Return the jobs, in the order of their ids."""
+def text_of_sacct(seed: int = 1, jobs: int = JOBS, others: int = OTHERS) -> str:
+    """Return ``jobs`` jobs of the planted users and ``others`` more, in the order of their ids."""
     random = Random(seed)
     plants = [plant for plant in PLANTED for _ in range(plant.jobs)]
-    ordinary = [_ordinary(number, random.choice((1, 4, 16)), random.randint(4, 32)) for number in range(OTHERS)]
-    plants += random.choices(ordinary, k=JOBS - len(plants))
+    ordinary = [_ordinary(number, random.choice((1, 4, 16)), random.randint(4, 32)) for number in range(others)]
+    plants += random.choices(ordinary, k=jobs - len(plants))
     submits = sorted(BEGIN + random.random() * DAYS * 86_400 for _ in plants)
     random.shuffle(plants)
     lines = ["\x1f".join(COLUMNS)]
