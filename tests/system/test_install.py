@@ -93,6 +93,7 @@ def test_the_server_wheel_carries_what_setup_installs(wheels: dict[str, Path], t
     files = {str(file.relative_to(ROOT / "deploy")) for file in (ROOT / "deploy").rglob("*") if file.is_file()}
     container_or_link = (
         "Containerfile",
+        "agent-deb.sh",
         "README.md",
         "compose.yaml",
         "nginx",
