@@ -11,13 +11,17 @@ STAMP = $(VENV)/.installed
 SITE = $(VENV)/.site
 # Peers in a room of their own: they hold back other packages.
 BENCH = $(VENV)/bench
+# Linters of what is not Python, where they are at hand: Debian's lua-check; oxlint, 18 MB, which npm fetches once.
+LUA = deploy/slurm tests/deploy/slurm
+OXLINT = npm exec --yes --prefer-offline -- oxlint@1.94.0
+JAVASCRIPT = --deny-warnings --ignore-pattern '**/vendor/**' server/jobsight_server
 # Prints the seconds and CPU seconds of a step.
 STEP = @$(PYTHON) tests/step.py
 
 # The hundreds of processes that are started load compiled modules, whatever the image says that this runs in.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test check lint types contract docs bench bench-agent accuracy papers constraints dist clean
+.PHONY: demo test check lint types contract docs coverage bench bench-agent accuracy papers constraints dist deb clean
 
 $(SITE): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -42,9 +46,20 @@ test: $(STAMP)
 	-m 'not alone$(if $(EXHAUSTIVE),, and not exhaustive)$(if $(QUICK), and not slow)' $(TESTS)
 	$(if $(EXHAUSTIVE),$(STEP) 'tests that are alone' $(BIN)/python -m pytest --slowest 10 -m alone tests/system)
 
+# The lines that `make test` runs, in all processes; less than 90 % is an error.
+coverage: $(STAMP)
+	rm -f .coverage .coverage.*
+	$(STEP) 'make coverage' $(BIN)/python -m coverage run -m pytest -n $(WORKERS) -m 'not alone and not exhaustive' $(TESTS)
+	$(BIN)/python -m coverage combine --quiet
+	$(BIN)/python -m coverage report --skip-covered --sort=cover
+
 lint: $(STAMP)
 	$(STEP) 'ruff check' $(BIN)/ruff check .
 	$(STEP) 'ruff format' $(BIN)/ruff format --check .
+	$(STEP) codespell $(BIN)/codespell
+	@if command -v luacheck >/dev/null; then luacheck -q $(LUA); else echo 'no luacheck here: Lua is not linted'; fi
+	@if $(OXLINT) --version >/dev/null 2>&1; then $(OXLINT) $(JAVASCRIPT); \
+	else echo 'no npm here that has oxlint: JavaScript is not linted'; fi
 
 types: $(STAMP)
 	$(STEP) mypy $(BIN)/mypy
@@ -94,6 +109,10 @@ dist: $(STAMP)
 	rm -rf dist
 	$(BIN)/python -m hatchling build --target sdist --directory dist
 	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist . ./agent
+
+# The agent's Debian package, beside them.
+deb:
+	deploy/agent-deb.sh dist
 
 clean:
 	rm -rf $(VENV) dist demo-site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -282,7 +282,7 @@ function Client:advice(question)
   return answer, reason
 end
 
--- A library from whole paths only: Lua also searches the current directory, and that of slurmctld may be open to others.
+-- A library from whole paths only: Lua also searches the current directory, and slurmctld's may be open to others.
 local function installed(library)
   local path, cpath = package.path, package.cpath
   package.path, package.cpath = (";" .. path):gsub(";[^;/][^;]*", ""), (";" .. cpath):gsub(";[^;/][^;]*", "")

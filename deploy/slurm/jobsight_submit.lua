@@ -92,7 +92,8 @@ local function kept_by(job, advice)
   if jobsight.is_kept(job.comment) then
     return "jobsight:keep"
   end
-  return jobsight.engine(job.script, job.std_out) or (type(advice.engine) == "string" and jobsight.line(advice.engine, 40)) or nil
+  local named = type(advice.engine) == "string" and jobsight.line(advice.engine, 40)
+  return jobsight.engine(job.script, job.std_out) or named or nil
 end
 
 -- The user's request: MiB per processor or per node, and minutes. The partition's defaults are no request.

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from jobsight_agent import __version__
 from jobsight_agent import cli as agent_cli
 from jobsight_server.settings.load import SETTINGS
 
@@ -67,3 +71,41 @@ def test_compose_gives_the_agent_flags_that_it_has(capsys: pytest.CaptureFixture
     shown = capsys.readouterr().out
     assert flags
     assert [flag for flag in flags if flag not in shown] == []
+
+
+def engine() -> str | None:
+    """A container engine that answers, if there is one."""
+    for name in filter(shutil.which, ("podman", "docker")):
+        if subprocess.run([name, "info"], capture_output=True, check=False).returncode == 0:
+            return name
+    return None
+
+
+@pytest.mark.exhaustive
+@pytest.mark.slow
+def test_the_images_are_built_and_the_server_answers() -> None:
+    builder = engine()
+    if builder is None:
+        pytest.skip("no container engine answers: neither podman nor docker")
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run([builder, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    for target in ("agent", "server"):
+        run("build", "-f", "deploy/Containerfile", "--target", target, "-t", f"jobsight-{target}:test", ".")
+    assert run("run", "--rm", "jobsight-agent:test", "--version") == __version__
+    server = run("run", "--detach", "--rm", "jobsight-server:test")
+    try:
+        asked = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8470/health').status)"
+        for _ in range(60):
+            answer = [builder, "exec", server, "python", "-c", asked]
+            done = subprocess.run(answer, capture_output=True, text=True, check=False)
+            if done.stdout == "200\n":
+                break
+            time.sleep(1)
+        else:
+            pytest.fail(f"the server does not answer: {done.stderr[-300:]}")
+    finally:
+        run("stop", server)

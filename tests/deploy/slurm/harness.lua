@@ -5,7 +5,10 @@
 local cjson = require("cjson")
 local socket = require("socket")
 
-local TEXTS = { account = 1, admin_comment = 1, comment = 1, default_account = 1, mem_per_tres = 1, name = 1, partition = 1, user_name = 1 }
+local TEXTS = {
+  account = 1, admin_comment = 1, comment = 1, default_account = 1, mem_per_tres = 1, name = 1, partition = 1,
+  user_name = 1,
+}
 local NUMBERS = {
   cpus_per_task = 65534, min_cpus = 1, min_nodes = 4294967294, ntasks_per_node = 65534, num_tasks = 4294967294,
   time_limit = 4294967294,
@@ -56,10 +59,9 @@ for _, call in ipairs(asked.calls) do
   slurm.log_info, slurm.log_error = writes_to(lines), writes_to(lines)
   slurm.log_user, slurm.user_msg = writes_to(messages), writes_to(messages)
   socket.sleep(call.sleep or 0)
-  local started, status, changed = socket.gettime(), nil, nil
-  local job
-  job, changed = record(call.job)
-  status = slurm_job_submit(job, call.partitions or {}, 1000)
+  local started = socket.gettime()
+  local job, changed = record(call.job)
+  local status = slurm_job_submit(job, call.partitions or {}, 1000)
   answers[#answers + 1] = {
     status = status, changed = changed, lines = lines, messages = messages, seconds = socket.gettime() - started,
   }
