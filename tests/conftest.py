@@ -64,9 +64,12 @@ IN_ONE_PROCESS = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Slow tests first, so that at the end no process waits long for the others."""
+    """Slow tests first, so that at the end no process waits long for the others; seeds but the first are exhaustive."""
     for item in items:
+        if getattr(item, "callspec", None) and item.callspec.params.get("seed", 0):  # type: ignore[attr-defined]
+            item.add_marker("exhaustive")
         if item.get_closest_marker("alone") and not item.nodeid.startswith("tests/system/"):
             raise pytest.UsageError(f"{item.nodeid}: `make check` looks for tests marked `alone` in tests/system only")
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
