@@ -64,7 +64,8 @@ def test_a_damaged_ad_costs_itself_only() -> None:
     [
         ({"ResidentSetSize": 1250000, "ResidentSetSize_RAW": 1146884}, 1146884 * 1024),
         ({"residentsetsize_raw": 1146884}, 1146884 * 1024),  # names ignore case
-        ({"MemoryUsage": 1121}, 1121 * 2**20),
+        ({"MemoryUsage": 1221}, None),  # of the rounded size
+        ({"MemoryUsage": 1221, "ResidentSetSize": 1250000}, None),
         ({"MemoryUsage": "/Expr((ResidentSetSize + 1023) / 1024)/", "ResidentSetSize": 1146884}, 1146884 * 1024),
         ({"MemoryUsage": "/Expr((ResidentSetSize + 1023) / 1024)/", "ResidentSetSize": 1250000}, None),  # rounded up
         ({"ResidentSetSize": 0, "ResidentSetSize_RAW": 0}, None),

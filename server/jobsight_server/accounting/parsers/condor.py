@@ -2,8 +2,8 @@
 
 Attributes are those of HTCondor's manual, *Job ClassAd Attributes*; their names ignore case. An ad has the job's last
 run only: times, processor time and place are of that one, ``RemoteWallClockTime`` and the ``Cumulative`` attributes of
-all runs. ``MemoryUsage`` is in MiB, rounded up, and mostly an expression over ``ResidentSetSize``, which is in KiB and
-rounded up to a quarter of its order of magnitude; ``ResidentSetSize_RAW`` is exact. Both are peaks over all runs.
+all runs. ``ResidentSetSize`` is in KiB and rounded up to a quarter of its order of magnitude, ``MemoryUsage``
+is computed from that, ``ResidentSetSize_RAW`` is exact. All are peaks over all runs.
 
 Kinds: E a job that ran, N one that never did, ``local`` one of the access point, such as DAGMan, which has no slot.
 """
@@ -193,12 +193,12 @@ def _end(ad: Ad, start: float) -> float:
 def _memory_bytes(ad: Ad) -> int | None:
     """Return the peak of resident memory; None if it was not measured, or only a rounded value is left.
 
-    >>> _memory_bytes({"residentsetsize": 1250000, "residentsetsize_raw": 1000100}), _memory_bytes({"memoryusage": 4})
-    (1024102400, 4194304)
+    >>> _memory_bytes({"residentsetsize": 1250000, "residentsetsize_raw": 1000100})
+    1024102400
     >>> _memory_bytes({"residentsetsize": 1250000}), _memory_bytes({"residentsetsize": 1000100})
     (None, 1024102400)
     """
-    exact = _bytes(ad, "ResidentSetSize_RAW", _KIB) or _bytes(ad, "MemoryUsage", _MIB)
+    exact = _bytes(ad, "ResidentSetSize_RAW", _KIB)
     rounded = _number(ad, "ResidentSetSize", LARGEST_BYTES / _KIB)
     if exact is not None or not rounded:
         return exact
