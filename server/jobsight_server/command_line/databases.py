@@ -44,7 +44,7 @@ def open_existing(args: argparse.Namespace, access: Access = "write", *, acts_el
 def _why_not(version: str | None) -> str:
     if version is None:
         return "is not a Jobsight database: it has no schema version"
-    todo = "start `jobsight serve` once to upgrade it" if version in UPGRADED else "use the release that wrote it"
+    todo = "start `jobsight serve` once to upgrade it" if version == UPGRADED else "use the release that wrote it"
     return f"has schema version {version}, but this program needs {NEWEST}: {todo}"
 
 

@@ -1,4 +1,4 @@
-"""Readings and batches of releases 0.2 and 0.3 become rows of ``readings``, some hours of a node at a time.
+"""Readings and batches of release 0.3 become rows of ``readings``, some hours of a node at a time.
 
 There, a reading was a row of ``samples`` with totals since the node's first one, later packed into ``sample_chunks``;
 changes of totals waited in ``shifts``; ``batches`` had the counters at both ends of each. Counters are made that rise
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, MetaData, insert
+from sqlalchemy import Connection, insert
 
 from jobsight_server.ingest.group_writer import ROW
 from jobsight_server.ingest.joining import SILENCE_S
@@ -61,6 +61,16 @@ class _Batch(NamedTuple):
     last_counters: str  # of the last one, where several share a row
 
 
+_BATCHES = (
+    (
+        f"SELECT {', '.join(_Batch._fields)} FROM batches WHERE node_id = ? AND first_time >= ? "
+        "AND first_time < ? ORDER BY first_time"
+    )
+    .replace("last_sequence", "coalesce(last_sequence, sequence)", 1)
+    .replace("last_counters", "counters")
+)
+
+
 class _NodeCounters(msgspec.Struct):
     """A node's counters after a reading: of each interface in, out and when they were read."""
 
@@ -74,10 +84,10 @@ class _Counters(msgspec.Struct):
     interfaces: list[BatchInterface] = []
 
 
-def convert(connection: Connection, present: MetaData) -> None:
-    """Move the rows of the tables ``present`` to today's tables, which are empty."""
+def convert(connection: Connection) -> None:
+    """Move the rows of the old tables to today's, which are empty."""
     for (node_id,) in fetch(connection, "SELECT id FROM nodes", ()):
-        _Node(connection, present, node_id).convert()
+        _Node(connection, node_id).convert()
 
 
 _ALL = BatchInterface("all", "other", 64)
@@ -89,18 +99,8 @@ _decode = msgspec.json.Decoder(_Counters).decode
 
 
 class _Node:
-    def __init__(self, connection: Connection, present: MetaData, node_id: int) -> None:
+    def __init__(self, connection: Connection, node_id: int) -> None:
         self._connection, self._id = connection, node_id
-        self._tables = present.tables
-        last = "coalesce(last_sequence, sequence)" if "last_sequence" in present.tables["batches"].c else "sequence"
-        self._batches = (
-            (
-                f"SELECT {', '.join(_Batch._fields)} FROM batches WHERE node_id = ? AND first_time >= ? "
-                "AND first_time < ? ORDER BY first_time"
-            )
-            .replace("last_sequence", last, 1)
-            .replace("last_counters", "counters")
-        )
         self._shifts = fetch(connection, _SHIFTS, (node_id,))
         self._boots: dict[tuple[str, bytes], int] = {}
         self._before: tuple[_Counters, SampleColumns] | None = None
@@ -119,20 +119,18 @@ class _Node:
 
     def _next(self, time: float) -> float | None:
         """Return the time from which there are readings or batches not earlier than ``time``."""
-        queries = (query for table, query in _NEXT.items() if table in self._tables)
-        found = (fetch(self._connection, query, (self._id, max(time, -1e18))) for query in queries)
+        found = (fetch(self._connection, query, (self._id, max(time, -1e18))) for query in _NEXT.values())
         return min((max(time, begin) for ((begin,),) in found if begin is not None), default=None)
 
     def _batches_between(self, begin: float, end: float) -> list[_Batch]:
-        return [_Batch(*row) for row in fetch(self._connection, self._batches, (self._id, begin, end))]
+        return [_Batch(*row) for row in fetch(self._connection, _BATCHES, (self._id, begin, end))]
 
     def _readings_between(self, begin: float, end: float) -> SampleColumns:
         parts = [SampleColumns.of_rows(fetch(self._connection, _ROWS, (self._id, begin, end)))]
-        if "sample_chunks" in self._tables:
-            asked = (self._id, begin - CHUNK_S, end, begin)
-            packed = [_unpacked(row) for (row,) in fetch(self._connection, _CHUNKS, asked)]
-            # If two readings have the same time, the chunk's counts.
-            parts = [*(columns[columns.between(begin, end)] for columns in packed), *parts]
+        asked = (self._id, begin - CHUNK_S, end, begin)
+        packed = [_unpacked(row) for (row,) in fetch(self._connection, _CHUNKS, asked)]
+        # If two readings have the same time, the chunk's counts.
+        parts = [*(columns[columns.between(begin, end)] for columns in packed), *parts]
         found = SampleColumns(*(np.concatenate([getattr(part, name) for part in parts]) for name in NAMES))
         found = found[np.unique(found.time, return_index=True)[1]]
         for since, until, *amounts in self._shifts:

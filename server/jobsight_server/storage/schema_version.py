@@ -7,8 +7,8 @@ from sqlalchemy import Connection, Engine, Text, column, inspect, select, table
 NEWEST = "0.4"
 """The version of the tables that this program declares."""
 
-UPGRADED = ("0032", "0.3")
-"""The versions of releases 0.2 and 0.3, which are upgraded."""
+UPGRADED = "0.3"
+"""The version of the release before, which is upgraded."""
 
 _VERSION = select(column("version_num", Text)).select_from(table("alembic_version"))
 

@@ -1,8 +1,8 @@
-"""Release 0.3: one step upgrades its databases and those of 0.2 to the declared tables."""
+"""Release 0.3, the earliest that is upgraded: new databases get the declared tables."""
 
 revision = "0.3"
-down_revision = "0032"
+down_revision = None
 
 
 def upgrade() -> None:
-    """Do nothing: `release_0_4` starts from the tables of either release."""
+    """Do nothing: no database is upgraded to this release."""

@@ -1,14 +1,13 @@
-"""Upgrade from release 0.2 or 0.3 to the declared tables.
+"""Upgrade from release 0.3 to the declared tables.
 
 Undeclared tables, columns and indexes are dropped, and new ones created, without a line here. Rows that move need a
-line: in ``_RECREATED`` for tables whose rows the server makes again, in ``_MOVED`` for those whose rows go to a new
-table, else in ``_fill``.
+line: in ``_RECREATED`` for tables whose rows the server makes again, else in ``_fill``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 
 import sqlalchemy as sa
 from alembic import op
@@ -26,7 +25,6 @@ down_revision = "0.3"
 _RECREATED = frozenset(
     {"model_state", "pending_forecasts", "requirement_state", "running_outlooks", "savings", "savings_groups"}
 )
-_MOVED = frozenset({"requirements"})  # SQLite drops no column with a foreign key
 _KEPT = frozenset({"alembic_version"})
 _AT_ONCE = 10_000  # names of jobs
 _GONE = ("fewest", "balance", "S", "F")  # objectives of matching, and coefficients of own ones
@@ -36,16 +34,13 @@ def upgrade() -> None:
     """Make the declared tables from those that are there."""
     connection, schema, present = op.get_bind(), op.get_context().opts["target_metadata"], sa.MetaData()
     present.reflect(connection)
-    old = {name: present.tables[name] for name in schema.tables.keys() & present.tables.keys() - _RECREATED - _MOVED}
+    old = {name: present.tables[name] for name in schema.tables.keys() & present.tables.keys() - _RECREATED}
     for name, table in old.items():
         _change(table, schema.tables[name])
     schema.create_all(connection, [schema.tables[name] for name in ("boots", "readings")])
-    convert(connection, present)
-    moved = {name: connection.execute(sa.select(present.tables[name])).mappings().all() for name in _MOVED}
+    convert(connection)
     present.drop_all(connection, [table for name, table in present.tables.items() if name not in old.keys() | _KEPT])
     schema.create_all(connection)
-    for name, rows in moved.items():
-        _insert(connection, schema.tables[name], rows)
     _fill(connection)
 
 
@@ -74,16 +69,6 @@ def _shape(index: sa.Index) -> Hashable:
     options = (index.dialect_options[dialect]["where"] for dialect in ("sqlite", "postgresql"))
     is_partial = "where" in index.info or any(where is not None for where in options)
     return index.name, tuple(column.name for column in index.columns), bool(index.unique), is_partial
-
-
-def _insert(connection: sa.Connection, table: sa.Table, rows: Sequence[sa.RowMapping]) -> None:
-    """Insert the columns of these rows that ``table`` still has, with their numbers."""
-    names = [column.name for column in table.columns]
-    if rows:
-        connection.execute(table.insert(), [{name: row[name] for name in names} for row in rows])
-    if rows and connection.dialect.name == "postgresql":
-        newest = sa.select(sa.func.max(table.c.id)).scalar_subquery()
-        connection.execute(sa.select(sa.func.setval(sa.func.pg_get_serial_sequence(table.name, "id"), newest)))
 
 
 def _fill(connection: sa.Connection) -> None:
