@@ -29,6 +29,8 @@ _KEYS: dict[AccountingFormat, tuple[bytes, ...]] = {
     # Not Resource_List.select, which TORQUE also writes if users give it.
     "pbspro": (b" exec_vnode=", b"Resource_List.place=", b" project=_pbs_project_default"),
 }
+# Formats that are tried only where this is in the beginning.
+_MARKS: dict[AccountingFormat, bytes] = {"condor": b'"ClusterId"', "lsf": b'"JOB_FINISH"'}
 _OF_QACCT = re.compile(rb"\s*=+\s*\n\s*qname ")
 _OF_SQUEUE = re.compile(rb'\s*\{\s*"meta"\s*:\s*\{[^{]*\{\s*"type"\s*:\s*"openapi\\?/(?:v0|slurmctld)')
 # Files to unpack or convert first: their beginning, their kind, and the command for it.
@@ -86,7 +88,8 @@ def guess_format(content: Content) -> AccountingFormat:
 
 
 def _likely(beginning: bytes) -> AccountingFormat | None:
-    trials = {name: _try(name, beginning)[0] for name in ACCOUNTING_FORMATS}
+    tried = [name for name in ACCOUNTING_FORMATS if _MARKS.get(name, b"") in beginning]
+    trials = {name: _try(name, beginning)[0] for name in tried}
     read = [name for name, count in trials.items() if count]
     own = [name for name in read if _key_of_another(name, beginning) is None]
     return max(own or read, key=lambda name: trials[name], default=None)
