@@ -14,8 +14,9 @@ from tests.make import not_none
 
 from jobsight_server.advice.recommendation import JobRequest, Recommendation
 from jobsight_server.advice.words import lines_to_ask
-from jobsight_server.decision.evidence import Resource, Similar
+from jobsight_server.decision.evidence import ASKED_FOR, Resource, Similar
 from jobsight_server.decision.rule import Decision
+from jobsight_server.forecasts.prediction import no_answer
 from jobsight_server.queries.efficiency import Efficiency
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_columns import JobColumns, dump_columns
@@ -169,6 +170,18 @@ INSTEAD = "# in place of any --mem-per-cpu or --mem-per-gpu"
 )
 def test_lines_to_copy_are_in_the_schedulers_words(scheduler: Any, like: Like | None, expected: list[str]) -> None:
     assert lines(2731.0 * MIB, 25.5 * 3600, scheduler, like) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "line"), [(3601.0, ["#BSUB -We 1:01"]), (90000.0, ["#BSUB -We 25:00"]), (91801.0, [])]
+)
+def test_lsf_gets_the_expected_run_time_if_it_is_below_the_limit(value: float, line: list[str]) -> None:
+    """The limit is 25.5 hours: jobs are killed at -W, and placed by -We."""
+    expected = replace(no_answer(("c", "ann", "runtime"), 0.95, "none"), value=value)
+    decisions: dict[Resource, Decision] = {name: Decision(25.5 * 3600, Similar()) for name in ASKED_FOR}
+    found = Recommendation(JobRequest(1), {"runtime": expected}, decisions)
+    (lines,) = lines_to_ask(found, "lsf", None, ("runtime",))
+    assert lines.text.split("\n") == ["#BSUB -W 25:30", *line]
 
 
 def test_without_an_amount_there_is_no_line() -> None:
