@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from jobsight_papers.schedules.fcfs import Fcfs
 from jobsight_papers.schedules.multifactor import Multifactor, PriorityWeights
 from jobsight_papers.schedules.sjf import Sjf
 from jobsight_papers.schedules.validator import Check
@@ -19,6 +18,7 @@ from jobsight_papers.schedules.validator.promises import (
 )
 from jobsight_scheduler.policies import chosen
 from jobsight_scheduler.policies.chosen import ChosenPolicy, PolicyEntry
+from jobsight_scheduler.policies.fcfs import Fcfs
 
 POLICIES: dict[str, PolicyEntry] = {
     "fcfs": PolicyEntry(Fcfs),

@@ -68,3 +68,11 @@ class Policy(ABC):
     def woken(self, now: float) -> Sequence[int]:
         """Act at ``wake_s``; return the jobs that start now."""
         raise NotImplementedError(f"{self.name} did not ask to be woken at {now}")
+
+    def withdraw(self, job: int) -> None:
+        """Take a waiting job out of the queue."""
+        raise NotImplementedError(f"{self.name} keeps its jobs in the queue until they start")
+
+    def reconsider(self, now: float) -> Sequence[int]:
+        """Return the jobs that start now because the machine has changed, without a submission or an end."""
+        raise NotImplementedError(f"{self.name} runs on a machine that stays as it is")

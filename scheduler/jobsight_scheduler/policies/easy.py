@@ -16,18 +16,22 @@ class Easy(Policy):
 
     The reservation is valid until a job ends or the head changes: jobs that start by these rules do not move it. So
     only the new job is considered at a submission; the whole queue when a job has ended or its estimate has run out.
+
+    ``rank``: by job, its place in the queue, the least first; in order of submission if empty.
     """
 
     name: ClassVar[str] = "easy"
 
-    def __init__(self, requests: JobRequests) -> None:
+    def __init__(self, requests: JobRequests, rank: Sequence[int] = ()) -> None:
         super().__init__(requests)
-        self.queue = BlockQueue(self.processors, self.estimate_s)
+        self.rank = rank
+        key = (lambda job: (rank[job], job)) if rank else None
+        self.queue = BlockQueue(self.processors, self.estimate_s, key)
 
     def submitted(self, now: float, job: int) -> Sequence[int]:
         machine, queue = self.machine, self.queue
         expected = machine.expected
-        if expected and expected[0][0] <= now:
+        if self.rank or (expected and expected[0][0] <= now):
             machine.expire(now)
             queue.add(job)
             return self._pass(now)
@@ -48,6 +52,14 @@ class Easy(Policy):
     def ended(self, now: float, job: int) -> Sequence[int]:
         self.machine.end(now, job)
         return self._pass(now) if self.queue.blocks[0] else ()
+
+    def withdraw(self, job: int) -> None:
+        self.queue.remove(job)
+        self.machine.shadow_s = UNKNOWN
+
+    def reconsider(self, now: float) -> Sequence[int]:
+        self.machine.expire(now)
+        return self._pass(now)
 
     def _pass(self, now: float) -> list[int]:
         machine, queue = self.machine, self.queue

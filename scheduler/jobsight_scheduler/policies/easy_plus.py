@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from collections.abc import Sequence
 from heapq import heappop, heappush
@@ -31,11 +32,11 @@ class EasyPlus(Easy):
 
     name: ClassVar[str] = "easy++"
 
-    def __init__(self, requests: JobRequests, run_times: Predictor) -> None:
-        super().__init__(requests)
+    def __init__(self, requests: JobRequests, run_times: Predictor, rank: Sequence[int] = ()) -> None:
+        super().__init__(requests, rank)
         self.run_times = run_times
         self.predicted_s = self.machine.estimate_s = list(requests.estimate_s)
-        self.order: deque[int] = deque()  # by submission; backfilled jobs are skipped
+        self.order: deque[int] = deque()  # as of EASY's queue; backfilled jobs are skipped
         self.backfilled: set[int] = set()
         self.queue = BlockQueue(self.processors, self.predicted_s, lambda job: (self.predicted_s[job], job))
         self.started: dict[int, float] = {}
@@ -49,7 +50,10 @@ class EasyPlus(Easy):
             self.backfilled.remove(job)
             self.order.remove(job)
         self.queue.add(job)
-        self.order.append(job)
+        if self.rank:
+            insort(self.order, job, key=self.rank.__getitem__)
+        else:
+            self.order.append(job)
         return self._pass(now)
 
     def ended(self, now: float, job: int) -> Sequence[int]:
@@ -57,6 +61,10 @@ class EasyPlus(Easy):
         self.corrected.pop(job, None)
         self.machine.end(now, job)
         return self._pass(now)
+
+    def withdraw(self, job: int) -> None:
+        super().withdraw(job)
+        self.order.remove(job)
 
     def woken(self, now: float) -> Sequence[int]:
         expires = self.machine.expires

@@ -13,31 +13,29 @@ from jobsight_scheduler.figures import resampled
 from jobsight_scheduler.simulator.shared_nodes import UNLIMITED
 from jobsight_server.ground.answers import Record
 from jobsight_server.ground.errors import UserError
-from jobsight_server.replay.counted import BEFORE, DAY_S, HELD, NONE_COUNTED, at_beginning, counted_since
+from jobsight_server.replay.agreement import WEEK_S, QueueAgreement, explained, unexplained
+from jobsight_server.replay.counted import BEFORE, HELD, NONE_COUNTED, at_beginning, counted_since
+from jobsight_server.replay.explained import BY_QUEUE, FCFS, WAYS, Way
 from jobsight_server.replay.machines import Machine
 from jobsight_server.replay.queue import Floats, Replay, Waits
 from jobsight_server.replay.record import AssumedSize
 
-WEEK_S = 7 * DAY_S
 LEAST_WEEKS = 8
 """Weeks below which no interval is given: with four, nine in ten or fewer would have the truth in them."""
-WAITED_S = 60.0
-SAMPLE = 2_000
-"""Waiting jobs that are examined for what EASY cannot explain."""
-ALIKE, WITHIN = 0.5, 2.0
-"""A replay explains the record if waits have this rank correlation, and means differ by this factor at most."""
 
 RULES: dict[str, tuple[str, str]] = {
-    "as requested": ("request", "request"),
+    "as requested": ("as explained", "request"),
+    "backfilled as requested": ("request", "request"),
+    "time limits by Jobsight": ("limits", "request"),
     "run times by last two": ("last two", "request"),
     "run times by Jobsight": ("Jobsight", "request"),
-    "memory by last two": ("request", "last two"),
-    "memory by Jobsight": ("request", "Jobsight"),
+    "memory by last two": ("as explained", "last two"),
+    "memory by Jobsight": ("as explained", "Jobsight"),
     "both by last two": ("last two", "last two"),
     "both by Jobsight": ("Jobsight", "Jobsight"),
 }
-"""Sources of run times and memory. EASY backfills by requested run times, EASY++ by predicted ones."""
-RECORD, REPLAY = "recorded", "as requested"
+"""Sources of run times and memory. EASY backfills by requests or lowered limits, EASY++ by predicted run times."""
+RECORD, REPLAY, BACKFILLED, LIMITS = "recorded", "as requested", "backfilled as requested", "time limits by Jobsight"
 OURS, SIMPLEST = "Jobsight", "last two"
 
 
@@ -53,24 +51,27 @@ class MachineSummary(Record):
 
 
 class Agreement(Record):
-    """How far the replay agrees with the record, and the shares of the record that EASY cannot explain.
+    """Which queues a replay explains, and the shares of the record that EASY cannot explain.
 
-    ``explains`` is null if waits hardly differ: means alike then show nothing.
+    ``explains`` if it does so for ``answered`` jobs; it is null if jobs hardly wait: that shows nothing.
     """
 
     explains: bool | None
-    rank_correlation: float | None
+    answered: int
+    queues: list[QueueAgreement]
     overtaken: float
     room_while_waiting: float
 
 
 class RuleFigures(Record):
-    """The counted jobs under one rule. Waits are a mean and the ends of its 95 % interval, null if weeks are few;
-    ``wait_of_replay`` is the ratio to the replay as requested.
+    """The answered jobs, or all counted ones, under one rule. Waits are a mean and the ends of its 95 % interval, null
+    if weeks are few; ``wait_of_baseline`` is the ratio to that rule, ``weeks_shorter`` those with shorter mean waits.
     """
 
     mean_wait_s: tuple[float, float | None, float | None]
-    wait_of_replay: tuple[float | None, float | None, float | None]
+    baseline: str
+    wait_of_baseline: tuple[float | None, float | None, float | None]
+    weeks_shorter: int
     p95_wait_s: float
     mean_bounded_slowdown: float
     p95_bounded_slowdown: float
@@ -79,14 +80,21 @@ class RuleFigures(Record):
 
 
 class Comparison(Record):
-    """The jobs of ``trace`` submitted in a span of time, under each rule; ``assumed`` counts values by reason."""
+    """The jobs of ``trace`` submitted in a span of time, under each rule; ``assumed`` counts values by reason.
+
+    ``weeks`` are those for intervals, ``weeks_begun`` those in which answered jobs were submitted. ``memory_reserved``
+    and ``memory_used`` are shares of the memory of nodes whose memory is known, over the time.
+    """
 
     trace: str
     since: float
     until: float
     jobs: int
     weeks: int
+    weeks_begun: int
     machines: list[MachineSummary]
+    memory_reserved: float | None
+    memory_used: float | None
     assumed: dict[str, int]
     replay: Agreement
     rules: dict[str, RuleFigures]
@@ -95,7 +103,8 @@ class Comparison(Record):
 def simulated(
     trace: str, machines: Sequence[Machine], since: float, progress: Callable[[int, int], None]
 ) -> tuple[Comparison, dict[str, Floats]]:
-    """Compare the rules on the jobs submitted from ``since`` on; return also the mean wait in each week by rule.
+    """Compare the rules on the jobs submitted from ``since`` on, of queues whose waits a replay explains; return also
+    the mean wait in each week by rule.
 
     Jobs submitted before, and runs that did not end, fill the machines. ``progress`` gets the number of replayed jobs,
     and of all.
@@ -110,57 +119,89 @@ def simulated(
     base = min(job.submitted for job in jobs)
     begun = [replace(machine, jobs=at_beginning(machine.jobs, since)) for machine in machines]
     replays = [Replay(machine, base, since, assumed) for machine in begun]
-    counted = np.concatenate([(replay.work.submit_s + base)[replay.counts] for replay in replays])
-    ends = np.concatenate([(replay.start_s + replay.work.run_s + base)[replay.counts] for replay in replays])
-    if not len(counted):
+    submitted = np.concatenate([(replay.work.submit_s + base)[replay.counts] for replay in replays])
+    if not len(submitted):
         raise UserError(NONE_COUNTED)
-    first, last = float(counted.min()) - base, float(counted.max()) - base
-    week = np.unique((counted - since) // WEEK_S, return_inverse=True)[1]
-    # A short record has jobs that waited for weeks.
-    weeks = min(int(week.max()) + 1, len(np.unique((ends - since) // WEEK_S)))
-    is_limited = any((machine.nodes.memory_bytes < UNLIMITED).any() for machine in machines)
-    rules = {name: sources for name, sources in RULES.items() if is_limited or sources[1] == "request"}
-    found: dict[str, list[Waits]] = defaultdict(list)
-    done, total = 0, sum(len(replay.jobs) for replay in replays) * len(rules)
+    first, last = float(submitted.min()) - base, float(submitted.max()) - base
+    done, total = 0, sum(len(replay.jobs) for replay in replays) * (len(WAYS) + len(RULES))
 
     def report(ended: int) -> None:
         progress(done + ended, total)
 
+    agreement = _agreement(replays, report)
+    done = sum(len(replay.jobs) for replay in replays) * len(WAYS)
+    reserved, used = _memory(replays, first, last)
+    replays = [replay for replay in replays if replay.counts.any()]
+    rules = _rules(replays) if agreement.explains else [REPLAY]
+    found: dict[str, list[Waits]] = defaultdict(list)
     for replay in replays:
         found[RECORD].append(replay.waits(replay.start_s, [0] * len(replay.jobs), first, last))
-        for name, sources in rules.items():
-            found[name].append(replay.waits(*replay.run(*sources, report), first, last))
+        for name in rules:
+            found[name].append(replay.waits(*replay.run(*RULES[name], report), first, last))
             done += len(replay.jobs)
+    counted = np.concatenate([(replay.work.submit_s + base)[replay.counts] for replay in replays])
+    ends = np.concatenate([(replay.start_s + replay.work.run_s + base)[replay.counts] for replay in replays])
+    week = np.unique((counted - since) // WEEK_S, return_inverse=True)[1]
+    # A short record has jobs that waited for weeks.
+    weeks = min(int(week.max()) + 1, len(np.unique((ends - since) // WEEK_S)))
     capacity = sum(replay.capacity for replay in replays) * (last - first)
     waits = {name: np.concatenate([of.wait_s for of in each]) for name, each in found.items()}
-    figures = {name: _figures(each, waits[name], waits[REPLAY], week, capacity) for name, each in found.items()}
+    figures = {}
+    for name, each in found.items():
+        is_planned = name in RULES and RULES[name][0] not in ("as explained", "request")
+        baseline = BACKFILLED if is_planned and BACKFILLED in found else REPLAY
+        figures[name] = _figures(each, waits[name], (baseline, waits[baseline]), week, capacity)
     if weeks < LEAST_WEEKS:
         for row in figures.values():
             row.mean_wait_s = row.mean_wait_s[0], None, None
-            row.wait_of_replay = row.wait_of_replay[0], None, None
+            row.wait_of_baseline = row.wait_of_baseline[0], None, None
     weekly = {name: np.bincount(week, wait) / np.bincount(week) for name, wait in waits.items()}
     comparison = Comparison(
         trace=trace,
-        since=float(counted.min()),
-        until=float(counted.max()),
-        jobs=len(counted),
+        since=float(submitted.min()),
+        until=float(submitted.max()),
+        jobs=len(submitted),
         weeks=weeks,
+        weeks_begun=int(week.max()) + 1,
         machines=[summary(machine) for machine in machines],
+        memory_reserved=reserved,
+        memory_used=used,
         assumed={reason: count for reason, count in assumed.items() if count},
-        replay=_agreement(waits[RECORD], waits[REPLAY], replays),
+        replay=agreement,
         rules=figures,
     )
     return comparison, weekly
 
 
+def _memory(replays: Sequence[Replay], first: float, last: float) -> tuple[float, float] | tuple[None, None]:
+    """Return the shares of the known memory that jobs reserved, and that they used, as recorded."""
+    known = [replay for replay in replays if (replay.nodes.memory_bytes < UNLIMITED).all()]
+    capacity = sum(float(replay.nodes.memory_bytes.sum()) for replay in known) * (last - first)
+    if not capacity:
+        return None, None
+    found = np.sum([replay.memory_held(first, last) for replay in known], axis=0) / capacity
+    return float(found[0]), float(found[1])
+
+
+def _rules(replays: Sequence[Replay]) -> list[str]:
+    """Return the rules that can differ from the replay, and that."""
+    is_limited = any((replay.nodes.memory_bytes < UNLIMITED).any() for replay in replays)
+    is_backfilled = all(replay.way.order not in (FCFS, BY_QUEUE) for replay in replays)
+    same = {BACKFILLED} if is_backfilled else set()
+    return [name for name, (_, memory) in RULES.items() if name not in same and (is_limited or memory == "request")]
+
+
 def _figures(
-    found: Sequence[Waits], wait: Floats, replayed: Floats, week: NDArray[np.int64], capacity: float
+    found: Sequence[Waits], wait: Floats, baseline: tuple[str, Floats], week: NDArray[np.int64], capacity: float
 ) -> RuleFigures:
     slowdown = np.concatenate([of.slowdown for of in found])
-    (_, low, high), (ratio, least, most) = resampled(wait, week), resampled(wait, week, replayed)
+    name, before = baseline
+    (_, low, high), (ratio, least, most) = resampled(wait, week), resampled(wait, week, before)
     return RuleFigures(
         mean_wait_s=(float(wait.mean()), low, high),
-        wait_of_replay=(ratio, least, most),
+        baseline=name,
+        wait_of_baseline=(ratio, least, most),
+        weeks_shorter=int((np.bincount(week, wait) < np.bincount(week, before)).sum()),
         p95_wait_s=float(np.quantile(wait, 0.95)),
         mean_bounded_slowdown=float(slowdown.mean()),
         p95_bounded_slowdown=float(np.quantile(slowdown, 0.95)),
@@ -182,41 +223,18 @@ def summary(machine: Machine) -> MachineSummary:
     )
 
 
-def _agreement(recorded: Floats, replayed: Floats, replays: Sequence[Replay]) -> Agreement:
-    from scipy.stats import spearmanr  # takes half a second to load
-
-    alike = float(spearmanr(recorded, replayed).statistic) if np.ptp(recorded) and np.ptp(replayed) else None
-    ratio = (replayed.mean() + WAITED_S) / (recorded.mean() + WAITED_S)
-    waited, *parts = np.sum([_unexplained(replay) for replay in replays], axis=0).tolist()
-    overtaken, idle = (part / (waited or 1.0) for part in parts)
-    is_near = bool(1.0 / WITHIN <= ratio <= WITHIN)
-    explains = is_near and (None if alike is None else alike >= ALIKE)
-    return Agreement(explains, alike, overtaken, idle)
-
-
-def _unexplained(replay: Replay) -> tuple[float, float, float]:
-    """Return the number of jobs that waited; of those that later jobs of other users overtook, though these had as many
-    processors and as long a limit; and the sum of the shares of waiting time with enough free processors.
-    """
-    work, start = replay.work, replay.start_s
-    waited = np.flatnonzero(start - work.submit_s > WAITED_S)
-    if not len(waited):
-        return 0.0, 0.0, 0.0
-    chosen = waited[:: -(-len(waited) // SAMPLE)]
-    user = np.unique([job.user for job in replay.jobs], return_inverse=True)[1]
-    times = np.concatenate([start, start + work.run_s])
-    order = np.argsort(times, kind="stable")
-    times = np.concatenate([[-np.inf], times[order], [np.inf]])
-    taken = np.concatenate([work.processors, -work.processors])[order]
-    free = replay.capacity - np.concatenate([[0], np.cumsum(taken)])  # from each time to the next
-    overtaken, idle = 0, 0.0
-    for job in chosen.tolist():
-        later = slice(job + 1, int(np.searchsorted(work.submit_s, start[job])))
-        ahead = (start[later] < start[job]) & (user[later] != user[job])
-        ahead &= work.processors[later] >= work.processors[job]
-        overtaken += bool((ahead & (work.estimate_s[later] >= work.estimate_s[job])).any())
-        low, high = np.searchsorted(times, (work.submit_s[job], start[job]), side="right")
-        lasts = np.diff(np.clip(times[low - 1 : high + 1], work.submit_s[job], start[job]))
-        idle += float(lasts[free[low - 1 : high] >= work.processors[job]].sum() / lasts.sum())
-    scale = len(waited) / len(chosen)
-    return float(len(waited)), overtaken * scale, idle * scale
+def _agreement(replays: Sequence[Replay], progress: Callable[[int], None]) -> Agreement:
+    """Set the way of each replay, and let only the jobs count that are explained, if there are any that wait."""
+    shares = unexplained(replays)
+    done, found = 0, []
+    for replay in replays:
+        found.append(explained(replay, progress, done))
+        done += len(replay.jobs) * len(WAYS)
+    queues = [queue for of in found for queue in of.queues]
+    judged = [of.explains for of in queues if of.explains is not None]
+    explains = any(judged) if judged else None
+    for replay, of in zip(replays, found, strict=True):
+        replay.way = of.way if explains else Way()
+        replay.counts = of.answered if explains else replay.counts
+    answered = sum(int(replay.counts.sum()) for replay in replays) if explains else 0
+    return Agreement(explains, answered, queues, *shares)

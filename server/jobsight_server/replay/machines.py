@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from jobsight_scheduler.workload.swf import Trace
 from jobsight_server.forecasts.stored_model import recommended_requests
 from jobsight_server.ground.amounts import MIB, memory_bytes
 from jobsight_server.ground.errors import UserError
+from jobsight_server.replay.kinds import WAITED_S, kinds_of
 from jobsight_server.replay.record import SUBMITTED, AssumedSize, assumed_size, held_runs, record_ends
 from jobsight_server.storage.clusters import Part
 from jobsight_server.storage.engine import rows_of
@@ -35,8 +36,8 @@ Held = tuple[float, float, int]
 class MachineJob(NamedTuple):
     """A run; memory in bytes per processor. ``limit_s`` and ``requested_bytes`` are the user's request.
 
-    ``forecast_s`` and ``recommended``, an amount for each attempt, are those of its submission. It ``counts`` if it
-    ended in the record, and otherwise only holds its processors.
+    ``forecast_s``, ``recommended`` memory and ``limits_s``, an amount for each attempt, are as of its submission. It
+    ``counts`` if it ended in the record, and otherwise only holds its processors.
     """
 
     id: int
@@ -52,7 +53,10 @@ class MachineJob(NamedTuple):
     used_bytes: float | None
     forecast_s: float | None = None
     recommended: Sequence[float] = ()
+    limits_s: Sequence[float] = ()
     counts: bool = True
+    application: str = ""
+    kind: int = 0  # of the machine's nodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,14 @@ def site_machines(connection: Connection, part: Part) -> list[Machine]:
             np.array([float(memory or UNLIMITED) for _, memory, _ in sizes]),
         )
         own = [job for job in found if queue_of[job.id] in queues]
+        if assumed is None:
+            number = {place: i for i, place in enumerate(used)}
+            ran_on = [[number[job.cluster, node] for node, _ in of_job.get(job.id, ())] for job in own]
+            waited = [job.start - job.submitted > WAITED_S for job in own]
+            kinds, masks = kinds_of([(job.queue, job.application) for job in own], ran_on, waited, len(used))
+            if not masks.all():
+                known = replace(known, kinds=masks)
+                own = [job._replace(kind=kind) for job, kind in zip(own, kinds, strict=True)]
         name = f"{min(queues)[0]} {'+'.join(sorted(queue for _, queue in queues))}".strip()
         machines.append(Machine(name, known, own, assumed is None, assumed))
     return sorted(machines, key=lambda machine: machine.name)
@@ -137,7 +149,11 @@ def trace_machine(trace: Trace, name: str) -> Machine:
     times = _forecasts("runtime", found, questions, [job.end - job.start if job.counts else None for job in found])
     memory = _forecasts("memory", found, questions, [job.used_bytes for job in found])
     known = [
-        job._replace(forecast_s=None if time is None else time[0], recommended=() if bound is None else bound[1:])
+        job._replace(
+            forecast_s=None if time is None else time[0],
+            limits_s=() if time is None else time[1:],
+            recommended=() if bound is None else bound[1:],
+        )
         for job, time, bound in zip(found, times, memory, strict=True)
     ]
     stated = trace.max_processors
@@ -192,7 +208,8 @@ def _jobs(connection: Connection, part: Part) -> list[MachineJob]:
             jobs.c.id, jobs.c.cluster, jobs.c.job_id, jobs.c.state, jobs.c.queue, jobs.c.user, jobs.c.processors,
             jobs.c.start, jobs.c.end, SUBMITTED.label("submitted"), ASKED_WALLTIME.label("limit_s"),
             ASKED_MEMORY.label("asked_bytes"), memory.c.value.label("used"), runtime.c.forecast, memory.c.bound,
-            memory.c.attempts,
+            memory.c.attempts, jobs.c.application, runtime.c.bound.label("limit_bound"),
+            runtime.c.attempts.label("limits"),
         )
         .outerjoin(memory, and_(memory.c.run_id == jobs.c.id, memory.c.metric == "memory"))
         .outerjoin(runtime, and_(runtime.c.run_id == jobs.c.id, runtime.c.metric == "runtime"))
@@ -212,7 +229,9 @@ def _jobs(connection: Connection, part: Part) -> list[MachineJob]:
             row.used,
             row.forecast,
             recommended_requests(row.bound, row.attempts),
+            recommended_requests(row.limit_bound, row.limits),
             held.counts,
+            row.application or "",
         )
         for row, held in held_runs(connection, query, part)
     ]

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_predictor.question import Question
+from jobsight_scheduler.policies.base import Policy
 from jobsight_scheduler.policies.easy import Easy
 from jobsight_scheduler.policies.easy_plus import EasyPlus
 from jobsight_scheduler.prediction import LastTwo, Stated
 from jobsight_scheduler.simulator.shared_nodes import SharedSimulation
 from jobsight_scheduler.table import table_of
 from jobsight_scheduler.workload.canonical import Workload
+from jobsight_server.replay.explained import Schedule, Way
 from jobsight_server.replay.machines import Machine, MachineJob
 
 Floats = NDArray[np.float64]
@@ -59,9 +63,15 @@ class Replay:
             row=np.arange(len(self.jobs)),
             counts=Counter(jobs=len(self.jobs)),
         )
+        user, queue = (
+            np.unique([of(job) for job in self.jobs], return_inverse=True)[1]
+            for of in (attrgetter("user"), attrgetter("queue"))
+        )
+        self.record = Schedule(self.work, self.start_s, user, queue, self.capacity)
+        self.way = Way()
         # A run that did not end is not the last one.
         self.questions = [Question(user=job.user if job.counts else None) for job in self.jobs]
-        self._fitting: dict[tuple[int, float], float] = {}
+        self._fitting: dict[tuple[int, int, float], float] = {}
         asked = [np.floor(job.requested_bytes or 0.0) for job in self.jobs]
         self._request = [self._fitted(job, amount) for job, amount in zip(self.jobs, asked, strict=True)]
         cut = sum(given < amount for given, amount in zip(self._request, asked, strict=True))
@@ -71,14 +81,16 @@ class Replay:
         self.used_bytes = np.floor(np.minimum(used, self._request))
 
     def run(self, run_times: str, memory: str, progress: Callable[[int], None]) -> tuple[Floats, Sequence[int]]:
-        """Return the start of each job's last run, and how often it was killed before.
+        """Return the start of each job's last run, and how often it was killed before, within what ``way`` assumes.
 
         ``progress`` gets the number of jobs that have ended.
         """
-        policies: dict[str, Callable[..., Easy]] = {
+        policies: dict[str, Callable[..., Policy]] = {
+            "as explained": self.record.as_requested(self.way),
             "request": Easy,
-            "last two": lambda requests: EasyPlus(requests, LastTwo(requests.questions)),
-            "Jobsight": lambda requests: EasyPlus(requests, Stated(self._forecasts())),
+            "limits": Easy,
+            "last two": lambda requests, rank=(): EasyPlus(requests, LastTwo(requests.questions), rank),
+            "Jobsight": lambda requests, rank=(): EasyPlus(requests, Stated(self._forecasts()), rank),
         }
         amounts: dict[str, Callable[[], Sequence[Sequence[float]]]] = {
             "request": lambda: [()] * len(self.jobs),
@@ -90,7 +102,15 @@ class Replay:
             for job, request, given in zip(self.jobs, self._request, amounts[memory](), strict=True)
         ]
         simulation = SharedSimulation(
-            self.work, self.nodes, policies[run_times], self.questions, attempts, self.used_bytes
+            self.work,
+            self.nodes,
+            partial(self.record.policy, self.way, policies[run_times]),
+            self.questions,
+            attempts,
+            self.used_bytes,
+            [job.kind for job in self.jobs],
+            self._limits() if run_times == "limits" else (),
+            self.record.limits(self.way),
         )
         while not simulation.advance(EVENTS_AT_ONCE):
             progress(simulation.ended)
@@ -103,9 +123,22 @@ class Replay:
         busy = float(table.processors @ np.maximum(within, 0.0))
         return Waits(table.wait_s[counted], table.bounded_slowdown[counted], np.asarray(killed)[counted], busy)
 
+    def memory_held(self, first: float, last: float) -> tuple[float, float]:
+        """Return the byte seconds that jobs on record reserved, and used, from ``first`` to ``last``."""
+        within = np.minimum(self.start_s + self.work.run_s, last) - np.maximum(self.start_s, first)
+        held = self.work.processors * np.maximum(within, 0.0)
+        return float(held @ np.array(self._request)), float(
+            held @ np.array([job.used_bytes or 0.0 for job in self.jobs])
+        )
+
     def _forecasts(self) -> list[float]:
         known = zip(self.jobs, self.work.estimate_s.tolist(), strict=True)
         return [limit if job.forecast_s is None else job.forecast_s for job, limit in known]
+
+    def _limits(self) -> list[list[float]]:
+        """Return the recommended limits below the request in turn, then the request."""
+        known = zip(self.jobs, self.work.estimate_s.tolist(), strict=True)
+        return [[*(one for one in job.limits_s if 0.0 < one < limit), limit] for job, limit in known]
 
     def _attempts(self, job: MachineJob, request: float, amounts: Sequence[float]) -> list[float]:
         """Return the amounts below the request in turn, then the request; more than that if so recommended."""
@@ -116,9 +149,9 @@ class Replay:
 
     def _fitted(self, job: MachineJob, amount: float) -> float:
         """Return the amount in whole bytes, or what its nodes have if that is less."""
-        key = job.processors, amount
+        key = job.processors, job.kind, amount
         if key not in self._fitting:
-            while amount and self.nodes.room(amount).sum() < job.processors:
+            while amount and self.nodes.room(amount, job.kind).sum() < job.processors:
                 amount *= 0.98
             self._fitting[key] = float(np.floor(amount))
         return self._fitting[key]

@@ -13,11 +13,11 @@ import numpy as np
 
 from jobsight_papers.overprovisioning.cluster.nodes import FreeNodes
 from jobsight_papers.overprovisioning.cluster.placement import NodePlacement
-from jobsight_papers.schedules.fcfs import Fcfs
 from jobsight_scheduler.policies.base import NEVER, JobRequests
 from jobsight_scheduler.policies.block_queue import BLOCK, BlockQueue
 from jobsight_scheduler.policies.conservative import Conservative
 from jobsight_scheduler.policies.easy import Easy
+from jobsight_scheduler.policies.fcfs import Fcfs
 from jobsight_scheduler.policies.placement import Placement
 
 
@@ -27,7 +27,7 @@ class MemoryFcfs(Fcfs):
     machine: NodePlacement
 
     def returned(self, now: float, job: int) -> Sequence[int]:
-        self.queue.appendleft(job)
+        self.queues[0].insert(0, job)
         return self.ended(now, job)
 
 

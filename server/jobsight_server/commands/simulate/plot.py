@@ -58,7 +58,7 @@ def draw_waits(
     """Write waiting.svg: the mean wait under each rule with its interval, and by week; in a ``unit`` of ``scale``
     seconds."""
     directory.mkdir(parents=True, exist_ok=True)
-    colours = dict(zip(rules, (ACTUAL, OTHERS, *SERIES.values(), OURS), strict=False))
+    colours = dict(zip(rules, (ACTUAL, OTHERS, *SERIES.values(), OURS, BEST, *SERIES.values()), strict=False))
     with drawing(directory / "waiting.svg", "Mean wait", columns=2) as (bars, lines):
         for place, (name, row) in enumerate(rules.items()):
             mean, *sure = row.mean_wait_s

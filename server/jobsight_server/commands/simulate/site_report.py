@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import Progress
+from rich.table import Table
 from rich.text import Text
 
 from jobsight_scheduler.workload.swf import read_swf
@@ -21,14 +22,15 @@ from jobsight_server.command_line.trace_argument import open_trace, part_of
 from jobsight_server.commands.simulate.report import assumed_sizes, check_outputs
 from jobsight_server.commands.simulate.workload import stated
 from jobsight_server.ground.amounts import percent, size_text
+from jobsight_server.replay.agreement import ALIKE, APART, LEAST_PERIODS, QueueAgreement
 from jobsight_server.replay.compared import (
-    ALIKE,
+    BACKFILLED,
     LEAST_WEEKS,
+    LIMITS,
     OURS,
     RECORD,
     REPLAY,
     SIMPLEST,
-    WITHIN,
     Comparison,
     RuleFigures,
     simulated,
@@ -45,11 +47,17 @@ HOLDING = "partitions, limits, dependencies, reservations, too little memory, no
 NOTE = (
     "Each line but the first replays the jobs. They reserve processors and memory of nodes, as requested or as "
     "forecast at their submission. EASY backfills by requested run times, or EASY++ by forecast ones. 95th: 95 of "
-    "100 jobs are below. Change: of the mean wait, from the replay as requested. 95 % sure: by resampling weeks. "
-    "Slowdown: (wait + run) / run, counting runs as 10 s at least. In use: share of the processors' time. Killed: had "
-    "too little memory, and ran again with more. A replay explains the record if mean waits differ by a factor of "
-    f"{WITHIN:g} at most, and waits have a rank correlation of {ALIKE:g} at least."
+    "100 jobs are below. Change: of the mean wait, from the replay as requested, or backfilled where that has a line. "
+    "95 % sure: by resampling weeks. Slowdown: (wait + run) / run, counting runs as 10 s at least. In use: share of "
+    "the processors' time. Killed: had too little memory or time, and ran again with more."
 )
+CRITERION = (
+    f"A replay explains a queue if its mean waits by week (by day, below {LEAST_PERIODS} weeks) are {percent(APART)} "
+    f"apart from the recorded ones at most, and waits have a rank correlation of {ALIKE:g} at least. Tried are EASY, "
+    "first come, first served, and the order of the recorded starts; limits of users; processors out of use."
+)
+LEAST_GAIN = 0.1
+"""Gain from which on it is taken to be one with too few weeks for intervals, if waits are shorter in each of them."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -93,18 +101,28 @@ def show(found: Comparison, console: Console) -> None:
         return f"{100.0 * ratio - 100.0:+z.0f}"
 
     assumed = assumed_sizes(found.machines)
-    changes = [_conclusion(kind, rules) for kind in KINDS if f"{kind} by {OURS}" in rules]
-    trust = _trust(found, lambda wait: f"{in_unit(wait)} {unit}")
-    for place, line in enumerate((*changes, *trust, *assumed) if explains else (*assumed, *trust)):
+    if explains:
+        agreement = found.replay
+        left = "" if agreement.answered == found.jobs else " Jobs of other queues fill the machines, and are left out."
+        scope = f"Answered for {agreement.answered:,} of {found.jobs:,} jobs, whose waits the replay explains.{left}"
+        lines = [*_conclusions(found), scope, *assumed]
+        if found.memory_reserved is not None and found.memory_used is not None:
+            shares = percent(found.memory_reserved), percent(found.memory_used)
+            lines.append(f"Requests reserve {shares[0]} of the nodes' memory, and jobs use {shares[1]}.")
+    else:
+        lines = [*assumed, *_reasons(found, lambda wait: f"{in_unit(wait)} {unit}")]
+    for place, line in enumerate(lines):
         put(Text(line, "" if place else "bold"))
     if found.weeks < LEAST_WEEKS:
         put(f"The record has fewer than {LEAST_WEEKS} weeks. That is too few for intervals: changes may be chance.")
+    put(_queues(found.replay.queues))
+    put(CRITERION)
     waits = table_of([f"waiting, {unit}"], ("mean", "95 % sure", "95th", "change, %", "95 % sure"))
     others = table_of(["other figures"], ("slowdown", "95th", "in use", "killed"))
     for name, row in rules.items():
         is_compared = name not in (RECORD, REPLAY)
         mean, sure = _with_ends(row.mean_wait_s, in_unit)
-        change = _with_ends(row.wait_of_replay, in_percent) if is_compared else ("", "")
+        change = _with_ends(row.wait_of_baseline, in_percent) if is_compared else ("", "")
         waits.add_row(name, mean, sure, in_unit(row.p95_wait_s), *change)
         slowdown = f"{row.mean_bounded_slowdown:,.1f}", f"{row.p95_bounded_slowdown:,.1f}"
         used = "" if row.utilisation is None else percent(row.utilisation)
@@ -118,7 +136,7 @@ def show(found: Comparison, console: Console) -> None:
         machines.add_row(Text(machine.name), known[0], f"{machine.processors:,}", known[1], f"{machine.jobs:,}")
     put(machines)
     if any("+" in machine.name for machine in found.machines):
-        put("Queues with + share nodes and are replayed as one machine, any job on any node; limits are not known.")
+        put("Queues with + share nodes and are replayed as one machine.")
     if f"memory by {OURS}" not in found.rules:
         put("The memory of nodes is unknown, so it limits nothing. State it by processor: --classes 512x32M,512x24M.")
     for reason, count in found.assumed.items():
@@ -127,7 +145,11 @@ def show(found: Comparison, console: Console) -> None:
 
 def unit_of(rules: Mapping[str, RuleFigures]) -> tuple[str, float]:
     """Return the largest unit of time of which all mean waits are a third at least, and its seconds."""
-    least = min((wait for row in rules.values() if (wait := row.mean_wait_s[0])), default=UNITS["hours"])
+    return _unit(wait for row in rules.values() if (wait := row.mean_wait_s[0]))
+
+
+def _unit(waits: Iterable[float]) -> tuple[str, float]:
+    least = min(waits, default=UNITS["hours"])
     return next(((name, seconds) for name, seconds in UNITS.items() if least >= seconds / 3.0), ("seconds", 1.0))
 
 
@@ -143,46 +165,89 @@ def _with_ends(interval: Sequence[float | None], shown: Callable[[float], str]) 
     return "" if value is None else shown(value), ends
 
 
-def _trust(found: Comparison, shown: Callable[[float], str]) -> Sequence[str]:
-    """Return whether the replay explains the record, and what may be the reason where it does not."""
+def _queues(queues: Sequence[QueueAgreement]) -> Table:
+    """Return how near the nearest replay of each queue is; waits in a unit of their own."""
+    unit, scale = _unit(wait for of in queues for wait in (of.recorded_wait_s, of.replayed_wait_s) if wait)
+    table = table_of([f"queue (waits in {unit})"], ("jobs", "recorded", "replayed", "apart", "rank", "explained by"))
+    for of in queues:
+        waits = (f"{wait / scale:,.1f}" for wait in (of.recorded_wait_s, of.replayed_wait_s))
+        by = "nothing" if of.explains is False else "no waits" if of.explains is None else of.way
+        apart = "" if of.apart is None else percent(of.apart)
+        alike = "" if of.rank_correlation is None else f"{of.rank_correlation:.2f}"
+        table.add_row(Text(f"{of.machine.split(' ')[0]} {of.queue}".strip()), f"{of.jobs:,}", *waits, apart, alike, by)
+    return table
+
+
+def _reasons(found: Comparison, shown: Callable[[float], str]) -> Sequence[str]:
+    """Return what may be the reason why no replay explains the record."""
     agreement, rules = found.replay, found.rules
     recorded, replayed = (shown(rules[name].mean_wait_s[0]) for name in (RECORD, REPLAY))
-    alike = agreement.rank_correlation
-    order = "" if alike is None else f"; rank correlation of waits {alike:.2f}"
-    facts = f"mean wait {replayed} in the replay, {recorded} in the record{order}"
+    facts = f"mean wait {replayed} in the replay by EASY, {recorded} in the record"
     if agreement.explains is None:
-        return [f"{NO_ADVICE} all jobs wait alike in the record or the replay, which shows nothing; {facts}."]
-    if agreement.explains:
-        return [f"The replay as requested explains the record: {facts}."]
+        return [f"{NO_ADVICE} jobs hardly wait in the record and the replay, which shows nothing; {facts}."]
+    days = (
+        []
+        if any(of.apart is not None for of in agreement.queues)
+        else [f"It has jobs of fewer than {LEAST_PERIODS} days."]
+    )
     overtaken, idle = percent(agreement.overtaken), percent(agreement.room_while_waiting)
     return [
-        f"{NO_ADVICE} the replay as requested DOES NOT EXPLAIN THE RECORD: {facts}.",
+        f"{NO_ADVICE} NO REPLAY EXPLAINS THE RECORD of any queue: {facts}.",
+        *days,
         f"Jobs of other users, as large and long, overtook {overtaken} of those that waited: priorities, fair share?",
         f"For {idle} of the waiting time enough processors were free: {HOLDING}?",
-        "The replay may explain a part of the jobs: try --cluster, --since, --until. --json has the other figures.",
+        "A replay may explain a part of the time: try --since, --until.",
     ]
 
 
-def _conclusion(kind: str, rules: Mapping[str, RuleFigures]) -> str:
-    """Return what to do, and the waits by Jobsight and by the simplest rule."""
-    rows = {name: rules[f"{kind} by {by}"] for by, name in SOURCES.items()}
-    if rows[SOURCES[OURS]].wait_of_replay[0] is None:
-        return f"{kind.capitalize()}: no job waits in the replay, so nothing can shorten a wait there."
+def _conclusions(found: Comparison) -> list[str]:
+    """Return what to do about backfilling, time limits, run times and memory."""
+    rules, weeks = found.rules, found.weeks_begun
 
-    def words(name: str) -> str:
-        (ratio, low, high), killed = rows[name].wait_of_replay, rows[name].killed
+    def helps(row: RuleFigures) -> bool:
+        ratio, _, high = row.wait_of_baseline
+        if found.weeks >= LEAST_WEEKS:
+            return high is not None and high < 1.0
+        is_clear = LEAST_PERIODS <= weeks == row.weeks_shorter
+        return ratio is not None and is_clear and ratio <= 1.0 - LEAST_GAIN
+
+    def words(row: RuleFigures) -> str:
+        ratio, low, high = row.wait_of_baseline
         assert ratio is not None
         change = abs(round(100.0 * (ratio - 1.0)))
         less = f"{change} % {'less' if ratio < 1.0 else 'more'}" if change else "as long"
-        sure = (
-            "" if low is None or high is None or not change else "95 % sure" if high < 1.0 or low > 1.0 else "uncertain"
-        )
-        notes = ", ".join(filter(None, (sure, f"{killed:,} killed" if killed else "")))
-        return f"{less} with {name}" + (f" ({notes})" if notes else "")
+        sure = f"shorter in {row.weeks_shorter} of {weeks} weeks" if change else ""
+        if change and low is not None and high is not None:
+            sure = "95 % sure" if high < 1.0 or low > 1.0 else "uncertain"
+        notes = ", ".join(filter(None, (sure, f"{row.killed:,} killed" if row.killed else "")))
+        return less + (f" ({notes})" if notes else "")
 
-    ends = {name: row.wait_of_replay for name, row in rows.items()}
-    shorter = [name for name, (_, _, high) in ends.items() if high is not None and high < 1.0]
-    best = f"go by {min(shorter, key=ends.__getitem__)}" if shorter else "keep the requests; no gain is certain"
-    return (
-        f"{kind.capitalize()}: {best}. Compared with the replay as requested, jobs wait {'; '.join(map(words, rows))}."
+    def conclusion(kind: str) -> str:
+        rows = {name: rules[f"{kind} by {by}"] for by, name in SOURCES.items()}
+        ends = {name: row.wait_of_baseline[0] for name, row in rows.items()}
+        better = [name for name, row in rows.items() if helps(row)]
+        best = (
+            f"go by {min(better, key=lambda name: ends[name] or 0.0)}"
+            if better
+            else "keep the requests; no gain is certain"
+        )
+        waits = "; ".join(f"{words(row)} with {name}" for name, row in rows.items())
+        return (
+            f"{kind.capitalize()}: {best}. Compared with the replay {rows[SOURCES[OURS]].baseline}, jobs wait {waits}."
+        )
+
+    if rules[REPLAY].mean_wait_s[0] == 0.0 or any(row.wait_of_baseline[0] is None for row in rules.values()):
+        return ["No job waits in the replay, so nothing can shorten a wait there."]
+    lines = [conclusion(kind) for kind in KINDS if f"{kind} by {OURS}" in rules]
+    lowered, planned = rules[LIMITS], rules[f"{KINDS[0]} by {OURS}"]
+    best = "lower them" if helps(lowered) and lowered.mean_wait_s[0] < planned.mean_wait_s[0] else "keep them"
+    lines.append(
+        f"Time limits: {best}. Lowered to what Jobsight recommends, jobs wait {words(lowered)}; with the limits kept "
+        f"and forecasts to plan by, {words(planned)}."
     )
+    if BACKFILLED in rules:
+        row = rules[BACKFILLED]
+        turn = "turn it on" if helps(row) else "no gain is certain"
+        first = "The record is as of first come, first served; EASY by the users' requests makes jobs wait"
+        lines.insert(0, f"Backfilling: {turn}. {first} {words(row)}.")
+    return lines
