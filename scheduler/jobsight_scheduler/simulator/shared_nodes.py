@@ -57,7 +57,9 @@ class NodeSizes:
 class SharedNodes(Placement[Where]):
     """Jobs take any processors of the nodes of their ``kind_of``, and with each ``memory_of`` the job, in whole bytes.
 
-    A job goes to the node that it fills best; if none has room, to the emptiest ones.
+    A job goes to the node that it fills best; if none has room, to the emptiest ones; of equals, to those with the least
+    free memory, which others may need. Once the head of the queue has waited beyond its first reservation, because jobs
+    outran their predictions, others are backfilled by their requests: else jobs that fit on fewer nodes starve.
     """
 
     def __init__(self, nodes: NodeSizes, work: Workload, memory_of: list[float], kind_of: Sequence[int] = ()) -> None:
@@ -72,6 +74,8 @@ class SharedNodes(Placement[Where]):
         self._head: int | None = None  # its reservation is still to be computed
         self._later, self._room, self._spare = self.nodes, nodes.processors, 0.0
         self._of_head = 0.0, 0  # memory and kind
+        self._requested_s = self.estimate_s  # a policy that predicts has a list of its own
+        self._promise = -1, NEVER  # the head, and its first reservation
 
     def find(self, job: int) -> Where | None:
         need, each, kind = self.processors[job], self.memory_of[job], self.kind_of[job]
@@ -83,12 +87,13 @@ class SharedNodes(Placement[Where]):
 
     def _find(self, each: float, kind: int, need: int) -> Where | None:
         room = self.nodes.room(each, kind)
+        memory = self.nodes.memory_bytes
         (enough,) = (room >= need).nonzero()
         if len(enough):
-            return enough[[room[enough].argmin()]], np.array([float(need)])
+            return enough[[np.lexsort((memory[enough], room[enough]))[0]]], np.array([float(need)])
         if room.sum() < need:
             return None
-        order = (-room).argsort(kind="stable")
+        order = np.lexsort((memory, -room))
         so_far = room[order].cumsum()
         last = int(so_far.searchsorted(need))
         taken = room[order[: last + 1]]
@@ -134,12 +139,15 @@ class SharedNodes(Placement[Where]):
                 shadow = end
         self._later, self._room, self._of_head = later, room, of_head
         self.shadow_s, self._spare = shadow, total - need
+        if self._promise[0] != head:
+            self._promise = head, shadow
 
     def keeps(self, now: float, job: int, where: Where) -> bool:
         if self._head is not None:
             self._reserve(self._head)
             self._head = None
-        if now + self.estimate_s[job] <= self.shadow_s:
+        lengths = self.estimate_s if now <= self._promise[1] else self._requested_s
+        if now + lengths[job] <= self.shadow_s:
             return True
         place, count = where
         later, each = self._later, self.memory_of[job]
