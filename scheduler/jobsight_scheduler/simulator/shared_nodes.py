@@ -57,9 +57,9 @@ class NodeSizes:
 class SharedNodes(Placement[Where]):
     """Jobs take any processors of the nodes of their ``kind_of``, and with each ``memory_of`` the job, in whole bytes.
 
-    A job goes to the node that it fills best; if none has room, to the emptiest ones; of equals, to those with the least
-    free memory, which others may need. Once the head of the queue has waited beyond its first reservation, because jobs
-    outran their predictions, others are backfilled by their requests: else jobs that fit on fewer nodes starve.
+    A job goes to the node that it fills best; if none has room, to the emptiest ones; of equals, to those with the
+    least free memory, as others may need more. Once the head of the queue has waited beyond its first reservation, as
+    jobs outran their predictions, others are backfilled by their requests: else jobs that fit on fewer nodes starve.
     """
 
     def __init__(self, nodes: NodeSizes, work: Workload, memory_of: list[float], kind_of: Sequence[int] = ()) -> None:

@@ -248,6 +248,6 @@ def _conclusions(found: Comparison) -> list[str]:
     if BACKFILLED in rules:
         row = rules[BACKFILLED]
         turn = "turn it on" if helps(row) else "no gain is certain"
-        first = "The record is as of first come, first served; EASY by the users' requests makes jobs wait"
+        first = "Jobs on record start first come, first served. With EASY by the users' requests they would wait"
         lines.insert(0, f"Backfilling: {turn}. {first} {words(row)}.")
     return lines
