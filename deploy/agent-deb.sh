@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/bin/sh -p
 # Makes the agent's Debian package with dpkg-deb alone, in the given directory:
 #
 #   deploy/agent-deb.sh dist      dist/jobsight-agent_VERSION_all.deb

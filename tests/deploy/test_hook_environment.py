@@ -69,6 +69,7 @@ def test_every_shell_script_of_the_deployment_starts_privileged() -> None:
     first = {file.name: file.read_text().partition("\n")[0] for file in scripts if os.access(file, os.X_OK)}
     assert first == {
         "mark-job": "#!/bin/sh -p",
+        "agent-deb.sh": "#!/bin/sh -p",
         "submit-filter": "#!/usr/bin/python3 -I",
         "jobsight-seff": "#!/usr/bin/python3 -I",
     }

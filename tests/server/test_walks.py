@@ -68,7 +68,7 @@ def walk(action: Callable[[], Any]) -> Walk:
         ("/api/v1/users", 12, 50),
         ("/api/v1/user?cluster=alpha&name=ann", 26, 340),
         ("/api/v1/accuracy", 11, 100),
-        ("/api/v1/waste", 29, 880),
+        ("/api/v1/waste", 30, 620),
         ("/api/v1/job?cluster=alpha&name=7.server", 34, 310),
     ],
 )
