@@ -20,7 +20,6 @@ from jobsight_papers.overbooking.jobs import (
     nodes_of,
     overbooking_jobs,
 )
-from jobsight_papers.overbooking.node_failures import FAILURE_MODELS
 from jobsight_papers.overbooking.report import show
 from jobsight_papers.overbooking.results import (
     CONTROLS,
@@ -43,7 +42,7 @@ Task = tuple[OverbookingCase, OverbookingSource]
 PMAX = ".05:1:.05"
 MOST_PMAX, MOST_SEEDS, MOST_JOBS, MOST_RUNS = 1000, 1000, 1_000_000, 100_000
 MOST_HOURS = 1e6
-VARIED = ("penalty_ratio", "arrival_factor", "failures", "migration_h")
+VARIED = ("penalty_ratio", "arrival_factor")
 """Options shown in rows if they differ from the published set-up."""
 
 
@@ -89,16 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--mtbf", type=float, metavar="HOURS", help="mean time between a node's failures (default: as published, 14505)"
     )
     add("--mttr", type=float, default=12.0, metavar="HOURS", help="mean time to repair a node (12)")
-    add(
-        "--failures",
-        nargs="+",
-        choices=tuple(FAILURE_MODELS),
-        default=["constant"],
-        metavar="MODEL",
-        help=f"how nodes fail: {', '.join(FAILURE_MODELS)} (constant)",
-    )
     add("--place", choices=get_args(Choice), help="which free processors a job gets (default: strict, ours full-first)")
-    add("--migrate", type=float, metavar="COST_H", help="move a job at the end of its gap, at a cost in hours")
     add("--exact-estimates", action="store_true", help="run times as requested: nothing to gain")
     add("--risk", choices=tuple(RISK_FORMS), default="exact", help="how PoS is computed (exact)")
     add_run_arguments(parser)
@@ -175,19 +165,18 @@ def _groups(
         deadline_factor=args.deadline,
         place=args.place,
         form=args.risk,
-        migration_h=args.migrate,
     )
     if args.mtbf is not None:
         base = replace(base, failures_per_h=1.0 / args.mtbf)
-    lists = (sources, args.penalty, args.arrival_factor, args.failures, args.strategy or STRATEGIES, pmax)
+    lists = (sources, args.penalty, args.arrival_factor, args.strategy or STRATEGIES, pmax)
     _check_count(prod(map(len, lists)), "rows")
-    varied = product(args.penalty, args.arrival_factor, args.failures, args.strategy or STRATEGIES, pmax)
+    varied = product(args.penalty, args.arrival_factor, args.strategy or STRATEGIES, pmax)
     return [
         (
             source,
-            replace(base, penalty_ratio=penalty, arrival_factor=factor, failures=failures, strategy=strategy, pmax=p),
+            replace(base, penalty_ratio=penalty, arrival_factor=factor, strategy=strategy, pmax=p),
         )
-        for source, (penalty, factor, failures, strategy, p) in product(sources, list(varied))
+        for source, (penalty, factor, strategy, p) in product(sources, list(varied))
     ]
 
 
@@ -237,7 +226,6 @@ def _check(args: argparse.Namespace) -> None:
         ("--deadline", [args.deadline], 0.01 <= args.deadline <= 1e4),
         ("--mtbf", [args.mtbf], args.mtbf is None or (isfinite(args.mtbf) and args.mtbf >= 1.0)),
         ("--mttr", [args.mttr], 0.01 <= args.mttr <= MOST_HOURS),
-        ("--migrate", [args.migrate], args.migrate is None or 0.0 <= args.migrate <= MOST_HOURS),
     ):
         if not good:
             raise UserError(f"{flag} {' '.join(map(str, values))}: out of range; see --help for an example")

@@ -1,14 +1,14 @@
-"""The plan of a simulated machine: jobs are booked one by one, end, and may migrate."""
+"""The plan of a simulated machine: jobs are booked one by one, and end."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from jobsight_scheduler.overbooking.plan import Booking, BookingPlace, BookingPlan
+from jobsight_scheduler.overbooking.plan import Booking, BookingPlan
 
 
 class SimulatedPlan(BookingPlan):
-    """A plan whose jobs end before their time, or move."""
+    """A plan whose jobs end before their time."""
 
     def add(self, booking: Booking) -> None:
         """Book a slot that ``places`` returned since the last change.
@@ -37,14 +37,6 @@ class SimulatedPlan(BookingPlan):
         if resell:
             booking.until_h = min(booking.until_h, now_h)
             self._tables = None
-
-    def move(self, job: int, place: BookingPlace) -> None:
-        """Move a running job to another slot, from now (the start of ``place``) on."""
-        booking = self.bookings[job]
-        booking.place = place
-        booking.from_h = place.start_h
-        booking.until_h = booking.end_h = place.end_h
-        self._tables = None
 
     def forget(self, now_h: float) -> None:
         """Drop ended jobs whose booked time is over."""

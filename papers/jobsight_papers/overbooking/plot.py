@@ -129,7 +129,7 @@ def _by_strategy(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 
 def _setting(row: Row) -> tuple[Any, ...]:
-    names = ("penalty_ratio", "arrival_factor", "failures", "migration_h")
+    names = ("penalty_ratio", "arrival_factor")
     return row["trace"], *((name, row.get(name)) for name in names)
 
 

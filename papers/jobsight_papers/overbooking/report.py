@@ -15,7 +15,7 @@ from jobsight_server.ground.amounts import percent
 Row = Mapping[str, Any]
 
 COLUMNS = ("strategy", "P_max", "jobs", "net", "hours", "+-", "node-h", "pred.", "obs.")
-VARIED = ("penalty_ratio", "arrival_factor", "failures", "migration_h")
+VARIED = ("penalty_ratio", "arrival_factor")
 
 
 def show(account: Mapping[str, Any], console: Console) -> None:

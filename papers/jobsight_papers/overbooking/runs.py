@@ -22,7 +22,7 @@ from jobsight_papers.overbooking.jobs import (
     offered_jobs,
     overbooking_jobs,
 )
-from jobsight_papers.overbooking.node_failures import FAILURE_MODELS
+from jobsight_papers.overbooking.node_failures import downtimes
 from jobsight_papers.overbooking.simulation import DEADLINE_FACTOR, AcceptedJob, OverbookingSimulation
 from jobsight_papers.overbooking.strategies import STRATEGIES, RiskForm
 from jobsight_predictor.runtime.success import PUBLISHED_FAILURES_PER_H, PUBLISHED_REPAIRS_PER_H, MachineFailure
@@ -46,14 +46,12 @@ class OverbookingCase:
     arrival_h: float | None = None
     arrival_factor: float = 1.0
     penalty_ratio: float = 1.0
-    failures: str = "constant"
     failures_per_h: float = PUBLISHED_FAILURES_PER_H
     repairs_per_h: float = PUBLISHED_REPAIRS_PER_H
     release_mean_h: float = RELEASE_MEAN_H
     deadline_factor: float = DEADLINE_FACTOR
     place: Choice | None = None
     form: RiskForm = "exact"
-    migration_h: float | None = None
 
     @property
     def without_pmax(self) -> OverbookingCase:
@@ -83,9 +81,8 @@ def simulated(case: OverbookingCase, source: OverbookingSource) -> OverbookingSi
         replace(strategy, rule=rule, form=case.form),
         learned_history(source, strategy.history),
         machine,
-        FAILURE_MODELS[case.failures](nodes, machine, horizon, case.seed),
+        downtimes(nodes, machine, horizon, case.seed),
         case.penalty_ratio,
-        case.migration_h,
         _rehearsed(replace(case, seed=REHEARSAL_SEED), source) if can_rehearse else None,
     )
     simulation.run(offers)
@@ -123,8 +120,6 @@ def run_figures(accepted: list[AcceptedJob], rejected: Counter[str]) -> dict[str
         "overbooked_jobs": len(risky),
         "overbooked_predicted": float(sum(job.pof for job in risky)),
         "overbooked_failed": sum(not job.has_succeeded for job in risky),
-        "averted": sum(job.moves > 0 and job.has_succeeded for job in accepted),
-        "moves": sum(job.moves for job in accepted),
         "rejected": dict(rejected),
         "calibration": {
             "jobs": np.bincount(bins, minlength=len(CALIBRATION_BINS) - 1).tolist(),

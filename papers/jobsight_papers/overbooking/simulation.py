@@ -46,7 +46,7 @@ class AcceptedJob:
     """A job that was accepted and has ended. ``pof`` is the probability of failure predicted at its acceptance.
 
     ``is_overbooked``: its gap was shorter than its requested time. ``was_killed``: it reached its limit; otherwise
-    ``node_failed``: one of its nodes was down. ``moves`` counts its migrations.
+    ``node_failed``: one of its nodes was down.
     """
 
     job: int
@@ -61,7 +61,6 @@ class AcceptedJob:
     is_overbooked: bool
     was_killed: bool
     node_failed: bool
-    moves: int
 
     @property
     def has_succeeded(self) -> bool:
@@ -78,8 +77,7 @@ class OverbookingSimulation:
     """A run of one strategy. ``accepted`` grows as jobs end, ``rejected`` counts refused jobs by reason.
 
     ``history`` has learned the jobs before; the simulation continues with a copy of it if the strategy learns.
-    ``migration_h`` is the time of a move, None if jobs are not moved. ``recalibration_state`` is from an earlier
-    simulation.
+    ``recalibration_state`` is from an earlier simulation.
     """
 
     def __init__(
@@ -90,7 +88,6 @@ class OverbookingSimulation:
         machine: MachineFailure,
         downtimes: Downtimes,
         penalty_ratio: float = 1.0,
-        migration_h: float | None = None,
         recalibration_state: Mapping[str, Any] | None = None,
     ) -> None:
         self.plan = SimulatedPlan(nodes)
@@ -102,17 +99,13 @@ class OverbookingSimulation:
         self._recalibration = Recalibration() if strategy.recalibrates else None
         if recalibration_state is not None:
             self._recalibration = Recalibration.from_state(recalibration_state, 0.0)
-        self._penalty_ratio, self._migration_h = penalty_ratio, migration_h
+        self._penalty_ratio = penalty_ratio
         self._queues: list[list[int]] = [[] for _ in range(nodes)]  # jobs that have not ended, per processor, in order
         self._jobs: dict[int, OfferedJob] = {}
         self._raw_pof: dict[int, float] = {}
         self._planned_h: dict[int, float] = {}
         self._overbooked: dict[int, bool] = {}
-        # Of a running job, at its start or last move: the time it will still run, and may still run.
-        self._left_h: dict[int, float] = {}
-        self._left_requested_h: dict[int, float] = {}
         self._causes: dict[int, tuple[bool, bool]] = {}  # killed, node failed
-        self._moves: Counter[int] = Counter()
         self._events: list[tuple[float, int, int]] = []
 
     def run(self, jobs: Sequence[OfferedJob]) -> None:
@@ -186,13 +179,7 @@ class OverbookingSimulation:
         if now > booking.from_h:
             raise AssertionError(f"job {number} starts at {now} h, after its planned start at {booking.from_h} h")
         self.plan.start(number, now)
-        self._left_h[number], self._left_requested_h[number] = self._jobs[number].run_h, booking.offer.requested_h
-        self._run_from(booking, now)
-
-    def _run_from(self, booking: Booking, now: float) -> None:
-        """Set the end of a job that runs from ``now`` on, and why it ends."""
-        number = booking.offer.job
-        end = now + self._left_h[number]
+        end = now + self._jobs[number].run_h
         was_killed = end > booking.end_h
         end = min(end, booking.end_h)
         down = self._downtimes.first(booking.place.processors, now, end)
@@ -203,18 +190,16 @@ class OverbookingSimulation:
         booking = self.plan.bookings[number]
         offer, first_start = booking.offer, booking.started_h
         was_killed, node_failed = self._causes[number]
-        if was_killed and self._migration_h is not None and self._migrate(booking, now, self._migration_h):
-            return
         self.plan.end(number, now, self._strategy.resells)
         if first_start is None:
             raise AssertionError(f"job {number} ends at {now} h and has not started")
         ended = AcceptedJob(
             number, offer.nodes, offer.charge, offer.penalty, offer.requested_h, self._planned_h.pop(number),
-            first_start, now, booking.pof, self._overbooked.pop(number), was_killed, node_failed, self._moves[number],
+            first_start, now, booking.pof, self._overbooked.pop(number), was_killed, node_failed,
         )  # fmt: skip
         self.accepted.append(ended)
         self._learn(self._jobs.pop(number), ended)
-        del self._left_h[number], self._left_requested_h[number], self._causes[number]
+        del self._causes[number]
         self._leave(number, booking.place.processors, now)
 
     def _learn(self, job: OfferedJob, ended: AcceptedJob) -> None:
@@ -237,23 +222,3 @@ class OverbookingSimulation:
                 following.add(queue[0])
         for other in sorted(following):
             self._start_if_first(other, now)
-
-    def _migrate(self, booking: Booking, now: float, cost_h: float) -> bool:
-        """Move a job at the end of its gap to processors that are free for the rest of its requested time."""
-        offer = booking.offer
-        number, run_h = offer.job, now - booking.from_h
-        needed = self._left_requested_h[number] - run_h + cost_h
-        if needed <= cost_h or now + needed > offer.deadline_h:
-            return False
-        place = next(self.plan.places(np.array([now]), offer.nodes, needed, offer.deadline_h, "full-first"), None)
-        if place is None or place.end_h < now + needed:
-            return False
-        self._left_h[number] += cost_h - run_h
-        self._left_requested_h[number] = needed
-        self._moves[number] += 1
-        former = booking.place.processors
-        self.plan.move(number, place)
-        self._leave(number, former, now)
-        self._queue(booking)
-        self._run_from(booking, now)
-        return True
