@@ -300,6 +300,6 @@ class RecordReader:
                 raise AccountingError(record.damage or "")
             return self.parse(record)
         except AccountingError:
-            if record.complete:
+            if record.complete or not is_cut:
                 raise
             raise AccountingError(CUT if self.by_lines else CUT_RECORD) from None

@@ -233,6 +233,8 @@ def learn_shown(engine: Engine, config: ForecastConfig, settings: Settings, own:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Terminal(stderr=True), transient=True) as progress:
         task = progress.add_task("learning runs", total=runs)
+        if not progress.console.is_terminal and runs >= _BACKLOG:  # which shows no bar
+            print(f"learning {many(runs, 'run')}", file=sys.stderr, flush=True)
         options = LearningOptions(
             config,
             monitoring,

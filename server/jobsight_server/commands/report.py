@@ -174,6 +174,8 @@ def _stored(file: Path, place: Path) -> Path:
     """Return the file; of standard input or a pipe a copy below ``place``: formats are guessed by reading twice."""
     if file != _STANDARD_INPUT and other_kind(file) is None:
         return file
+    if file == _STANDARD_INPUT and sys.stdin is None:
+        raise UserError("standard input is closed: pipe a log into it, or name a file")
     place.mkdir()
     try:
         if file != _STANDARD_INPUT:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, select, union_all
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.advice.words import Scheduler
@@ -34,11 +34,23 @@ BUSY_AT_MOST = 0.25
 """Largest share of its processors or GPUs that an idle application uses."""
 
 _NODES_OF = select(job_nodes.c.run_id, func.count().label("nodes")).group_by(job_nodes.c.run_id).subquery()
-_LARGEST_ON_A_NODE = (
-    select(func.max(jobs.c.requested_memory_bytes // _NODES_OF.c.nodes))
+_ON_EACH = (jobs.c.requested_memory_bytes // _NODES_OF.c.nodes).label("n")
+_ON_NODES = (
+    select(job_nodes.c.node, jobs.c.start, jobs.c.end, _ON_EACH)
     .join(_NODES_OF, _NODES_OF.c.run_id == jobs.c.id)
-    .where(jobs.c.memory_is_virtual.is_not(True))
+    .join(job_nodes, job_nodes.c.run_id == jobs.c.id)
+    .where(jobs.c.memory_is_virtual.is_not(True), jobs.c.requested_memory_bytes > 0, jobs.c.end > jobs.c.start)
+    .cte("on_nodes")
 )
+_CHANGES = union_all(
+    select(_ON_NODES.c.node, _ON_NODES.c.start.label("time"), _ON_NODES.c.n),
+    select(_ON_NODES.c.node, _ON_NODES.c.end, -_ON_NODES.c.n),
+).subquery()
+_AT_ONCE = func.sum(_CHANGES.c.n).over(
+    partition_by=_CHANGES.c.node, order_by=(_CHANGES.c.time, _CHANGES.c.n), rows=(None, 0)
+)
+MOST_ON_A_NODE = select(func.max(select(_AT_ONCE.label("n")).subquery().c.n))
+"""The most memory, in bytes, that jobs requested on one node at one time: it has at least that; NULL if none did."""
 _PROCESSORS = jobs.c.processors
 _EACH_S = (ASKED_MEMORY * TOOK_S / 2.0**30, _PROCESSORS * TOOK_S, ASKED_WALLTIME * _PROCESSORS, jobs.c.gpus * TOOK_S)
 _HELD = select(func.count(), *(func.sum(each) / 3600.0 for each in _EACH_S)).where(is_ended)
@@ -105,9 +117,9 @@ class Report(Record):
 
     ``replayed``: GiB-hours that advice would have freed from day one, in ``days``. ``fitted``: what today's lines bring
     on the jobs of the last ``week_days`` days, which requested ``of_week``. ``findings``: the largest first. ``kept``:
-    the largest requests without advice, for another reason than that jobs need them. ``node_bytes``: the largest memory
-    that a job requested on one node; null where no job shows it. ``node_hour``: the price of a node for an hour.
-    ``unasked_jobs`` requested no memory and used ``unasked_hours``, GiB-hours.
+    the largest requests without advice, for another reason than that jobs need them. ``node_bytes``: the most memory
+    that jobs requested on one node at one time; null where no job shows it. ``node_hour``: the price of a node for an
+    hour. ``unasked_jobs`` requested no memory and used ``unasked_hours``, GiB-hours.
     """
 
     waste: WasteList
@@ -157,7 +169,7 @@ def report(
         waste=counted,
         held=held,
         days=stored.last - stored.first + 1,
-        replayed=over_users(_freed_by(connection, whole, "user").values()),
+        replayed=over_users(_freed_by(connection, whole, "user").values(), held.memory),
         fitted=_fitted([line for line in lines if line.metric == "memory"]),
         week_days=stored.last - week_from + 1,
         of_week=of_week,
@@ -168,7 +180,7 @@ def report(
         unseen=unseen_runs(connection),
         unasked_jobs=unasked,
         unasked_hours=float(unasked_hours or 0.0),
-        node_bytes=connection.scalar(_LARGEST_ON_A_NODE),
+        node_bytes=connection.scalar(MOST_ON_A_NODE),
         node_hour=node_hour,
         accuracy=accuracy_list(connection, weeks, stored, reader.config.coverage, now),
         excluded=_excluded(connection, counted),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from math import inf
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -33,9 +35,13 @@ class Freed(Record):
         return Freed(self.users, self.amount * factor, low, high)
 
 
-def over_users(amounts: Iterable[float]) -> Freed:
-    """Return the sum over users with its interval (percentile bootstrap), the same in every run."""
-    return over_users_each([list(amounts)])[0]
+def over_users(amounts: Iterable[float], most: float = inf) -> Freed:
+    """Return the sum over users with its interval (percentile bootstrap), the same in every run.
+
+    ``most``: an amount that cannot be exceeded, such as what was requested; drawing a user twice could.
+    """
+    found = over_users_each([list(amounts)])[0]
+    return found if found.high is None else msgspec.structs.replace(found, high=min(found.high, most))
 
 
 def over_users_each(amounts: ArrayLike, spans: Sequence[Sequence[int] | NDArray[np.int64]] = ()) -> list[Freed]:

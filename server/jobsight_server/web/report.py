@@ -137,7 +137,7 @@ def _sentences(found: Report) -> Iterator[str]:
     if found.replayed.amount > 0 or found.fitted.freed_hours > 0:
         if found.node_bytes is not None:
             size = size_text(found.node_bytes)
-            yield f"Node size is not in the log; we assume {size}, the largest request on one node."
+            yield f"Node size is not in the log; we assume {size}, the most requested on one node at once."
         elif found.node_hour is not None:
             yield "The log names no node of a job with a memory request, so there is no price of memory."
     elif found.node_hour is not None:
@@ -267,7 +267,7 @@ def _weeks(found: Report) -> Iterator[Block]:
         ]
         for week in found.accuracy.week_starts
     ]
-    weeks = [(week, *of) for week, of in zip(found.accuracy.week_starts, cells, strict=True)]
+    weeks = [(week, *of) for week, of in zip(found.accuracy.week_starts, cells, strict=True) if {*of} != {DASH}]
     yield DocumentTable(("Week from", *(METRICS[row.metric].title for row in rows)), weeks)
     yield (
         "Accuracy of the forecasts, then the share of jobs that stayed within another request than their own, which "

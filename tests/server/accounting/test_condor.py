@@ -14,7 +14,7 @@ from tests.server.accounting.conftest import rows
 from jobsight_server.accounting.formats import reader_of
 from jobsight_server.accounting.parsers.condor import parse_ad
 from jobsight_server.accounting.read_logs import import_files
-from jobsight_server.accounting.runs import RunRecord
+from jobsight_server.accounting.runs import AccountingError, RunRecord
 
 LOG = Path(__file__).parents[2] / "golden" / "logs" / "condor-json.log"
 START = 1_790_000_000
@@ -73,6 +73,17 @@ def test_a_damaged_ad_costs_itself_only() -> None:
 )
 def test_memory_is_exact_or_unknown(ad: dict[str, Any], expected: int | None) -> None:
     assert run_of(**ad).used_memory_bytes == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [(b'[{"ClusterId":1,"ProcId":0}]', "a list on one line"), (b'<?xml version="1.0"?>', "not a ClassAd in JSON")],
+)
+def test_what_is_no_ad_is_not_taken_for_one_that_is_cut_off(data: bytes, why: str) -> None:
+    reader = reader_of("condor", data)
+    (record,) = [each for chunk in reader.split(io.BytesIO(data).read) for each in chunk.records]
+    with pytest.raises(AccountingError, match=why):
+        reader.event(record)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from tests.server.test_walks import RECORD
 from tests.traces import trace
 
 from jobsight_server.advice.words import KEPT
+from jobsight_server.queries.report import MOST_ON_A_NODE
 from jobsight_server.savings.confidence import over_users
 from jobsight_server.serve.app import create_app
 from jobsight_server.settings.declared import Settings
@@ -100,7 +101,7 @@ def test_its_numbers_are_those_of_pages(log: Path, tmp_path: Path, sqlite_engine
     assert hours(memory["freed_hours"]) == found[1]
     assert found[2] == f"{100 * memory['freed_hours'] / (72 * 8 / 3):.0f}"
     assert low < amount < high < memory["requested_hours"]
-    # Four days, and 8 GiB on the only node: what one job requested.
+    # Four days, and 8 GiB on the only node: what jobs requested at once.
     assert (nodes, money) == pytest.approx((amount / 8 / 96, amount / 8 * 0.5), abs=0.006)
     failed = f"{memory['would_run_out']} needed more than recommended"
     own = f"{memory['needed_more']} needed more than they requested, and {memory['ran_out']} of these failed"
@@ -249,6 +250,17 @@ def test_a_real_day_names_its_dearest_request(tmp_path: Path, jobsight: Jobsight
     assert "user037" in dict(found)  # one job that held much and used little
 
 
+@pytest.mark.storage
+def test_a_node_has_what_was_requested_on_it_at_once(engine: Engine) -> None:
+    """Jobs that meet only at their ends were never there together; address space is no memory."""
+    spans = {1: (0, 10, 3, False), 2: (5, 20, 5, False), 3: (20, 30, 6, None), 4: (5, 9, 90, True)}
+    with engine.begin() as connection:
+        for number, (start, end, gib, is_virtual) in spans.items():
+            asked = {"requested_memory_bytes": 2 * gib * 2**30, "memory_is_virtual": is_virtual}
+            make.job(connection, f"{number}", id=number, start=start, end=end, **asked, on={"a": 1, "b": 1})
+        assert connection.scalar(MOST_ON_A_NODE) == 8 * 2**30
+
+
 def test_the_interval_is_that_of_the_central_limit_theorem() -> None:
     """Over many users who are alike, as a reference of its own."""
     amounts = np.random.default_rng(7).exponential(10.0, 400)
@@ -258,6 +270,8 @@ def test_the_interval_is_that_of_the_central_limit_theorem() -> None:
     assert (found.low, found.high) == pytest.approx((amounts.sum() - half, amounts.sum() + half), rel=0.01)
     assert over_users([5.0] * 4).low is None
     assert (over_users([5.0] * 5).low, over_users([]).amount) == (25.0, 0.0)
+    assert over_users([90.0, *[1.0] * 9]).high == pytest.approx(189.0, abs=90)  # one user drawn two or three times
+    assert over_users([90.0, *[1.0] * 9], 99.0).high == 99.0
 
 
 def reporting(log: Path | str, place: Path, **more: Any) -> subprocess.Popen[str]:
@@ -294,8 +308,14 @@ def test_standard_input_is_a_log_too(log: Path, tmp_path: Path) -> None:
     assert max(map(len, out.splitlines())) <= 80
     assert list((tmp_path / "tmp").iterdir()) == []
     assert (tmp_path / "report.html").exists()
-    pipe = f"{sys.executable} -m jobsight_server.cli report torque <(gzip -c {log} | zcat)"
+    report = f"{sys.executable} -m jobsight_server.cli report torque"
+    pipe = f"{report} <(gzip -c {log} | zcat)"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    closed = subprocess.run(
+        ["bash", "-c", f"{report} - <&-"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (closed.returncode, closed.stdout) == (1, "")
+    assert closed.stderr == "jobsight report: standard input is closed: pipe a log into it, or name a file\n"
     done = subprocess.run(
         ["bash", "-c", pipe], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     )

@@ -51,7 +51,7 @@ _HOST = re.compile(r"(?:[^@]*@)?([^@\s]{1,255})")
 
 def condor_reader() -> RecordReader:
     """Return the reader of ads, each on lines of its own or on one line."""
-    return RecordReader(lambda record: parse_ad(record.data), split, "JSON of condor_history", ends=_is_closed)
+    return RecordReader(lambda record: parse_ad(record.data), split, "JSON of condor_history", ends=_is_whole)
 
 
 def split(read: Callable[[int], bytes], tail: bytes, most_records: int) -> Iterator[Chunk]:
@@ -91,6 +91,11 @@ def _is_closed(data: bytes) -> bool:
     return data.rstrip(b" \t\r\n,").endswith(b"}")
 
 
+def _is_whole(data: bytes) -> bool:
+    """Return whether it is an ad to its end, or no ad at all, such as a list on one line or XML."""
+    return _is_closed(data) or not data.lstrip(BYTE_ORDER_MARK + b" \t").startswith(b"{")
+
+
 def _add(lines: list[bytes], built: ChunkBuilder) -> None:
     data = b"".join(lines)
     if len(lines) == 1 and data.strip() in _FRAME:
@@ -105,6 +110,8 @@ def parse_ad(data: bytes) -> JobEvent:
     Raises:
         AccountingError: it cannot be used, for the given reason; the message names the job.
     """
+    if data.lstrip().startswith(b"["):
+        raise AccountingError("a list on one line: write an ad a line, as `jq -c '.[]'` does")
     try:
         found = _decode(text_of(data.removeprefix(BYTE_ORDER_MARK)))
     except (msgspec.DecodeError, RecursionError) as error:
