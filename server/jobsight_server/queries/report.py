@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
@@ -15,6 +15,7 @@ from jobsight_server.forecasts import AnswerReader
 from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.ground.answers import Record, Share
 from jobsight_server.ground.event_counts import read_event_counts
+from jobsight_server.profiler.sampled import NO_NODES, NO_SAMPLES
 from jobsight_server.queries.accuracy import ACCURACY, AccuracyList, accuracy_list
 from jobsight_server.queries.lost import IdleUse, Killed, Unseen, idle_jobs, killed_jobs, unseen_runs
 from jobsight_server.queries.rejected import REJECTIONS, rejections
@@ -276,9 +277,14 @@ def _excluded(connection: Connection, found: WasteList) -> list[Excluded]:
     rows += [Excluded("Runs", f"that were {state}", n) for state, n in not_ended]
     for resource, left in found.left_out.items():
         rows += [Excluded(resource, words, n) for reason, words in REASONS.items() if (n := getattr(left, reason))]
+    unknown = Counter[tuple[str, str]]()
     for (name, label), n in events.items():
         metric, _, reason = label.partition(": ")
         if name == "profiles_missing" and metric in ("memory", "cpu"):
-            reason = reason.replace("no samples of a node", "not in the log")
-            rows.append(Excluded(f"{METRICS[metric].title} unknown", reason, n))
-    return rows
+            unknown[metric, _NOT_IN_LOG if reason in _OF_SAMPLES else reason] += n
+    return rows + [Excluded(f"{METRICS[metric].title} unknown", why, n) for (metric, why), n in unknown.items()]
+
+
+_NOT_IN_LOG = "not in the log"
+_OF_SAMPLES = (NO_SAMPLES.label, NO_NODES.label)
+"""Reasons of runs without the log's own figure, where agents could have measured one."""

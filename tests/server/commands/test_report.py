@@ -425,3 +425,14 @@ def test_a_history_of_htcondor_gets_lines_for_its_submit_files(tmp_path: Path, j
     assert int(asked[2]) == 8192
     assert 'format = "condor"' in printed
     assert "jobsight setup" not in printed
+
+
+def test_a_use_that_the_log_lacks_is_not_blamed_on_nodes(tmp_path: Path, jobsight: Jobsight) -> None:
+    table = tmp_path / "jobs.csv"
+    head = "job_id,user,start_epoch_s,end_epoch_s,processors,used_memory_bytes"
+    table.write_text(f"{head}\n1,ann,1700000000,1700003600,1,\n2,ann,1700010000,1700013600,1,1000000000\n")
+    printed = jobsight("report", "table", table, "--output", tmp_path / "page.html").out
+    assert re.findall(r"(CPU|Memory) unknown +(.*?) +(\d+)", printed) == [
+        ("CPU", "not in the log", "2"),
+        ("Memory", "not in the log", "1"),
+    ]
