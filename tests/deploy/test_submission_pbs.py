@@ -26,7 +26,7 @@ from tests.deploy.workflow_site import answering
 DEPLOY = Path(__file__).parents[2] / "deploy"
 SAYS = (
     "Request 2300mb. Your last 14 similar jobs used at most 2.10 GiB and ran at most 40 min. Keep the time limit: a "
-    "shorter one frees nothing by itself, and jobs that outrun it are killed. This job requests 64gb and 1 d."
+    "shorter one frees nothing by itself, and jobs that run past it are killed. This job requests 64gb and 1 d."
 )
 FILTER = runpy.run_path(str(DEPLOY / "torque" / "submit-filter"), run_name="filter")
 ASKED = {"select": "2:ncpus=2:mem=32gb", "walltime": "24:00:00"}

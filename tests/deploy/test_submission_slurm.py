@@ -23,7 +23,7 @@ HARNESS = Path(__file__).parent / "slurm" / "harness.lua"
 LUA = shutil.which("lua5.1") or shutil.which("lua5.3") or shutil.which("lua5.4")
 SAYS = (
     "Request 2300M. Your last 14 similar jobs used at most 2.10 GiB and ran at most 40 min. Keep the time limit: a "
-    "shorter one frees nothing by itself, and jobs that outrun it are killed. This job requests 64G and 1 d."
+    "shorter one frees nothing by itself, and jobs that run past it are killed. This job requests 64G and 1 d."
 )
 
 

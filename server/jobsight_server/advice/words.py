@@ -88,7 +88,7 @@ KEPT: dict[Kept, str] = {
     "larger": "this job may be larger than all that are known",
     "enough requested": "no similar job has run out of as much",
     "as requested": "similar jobs need as much",
-    "time": "a shorter one frees nothing by itself, and jobs that outrun it are killed",
+    "time": "a shorter one frees nothing by itself, and jobs that run past it are killed",
     "kept": "it should stay, by the job's comment or the site's settings",
 }
 

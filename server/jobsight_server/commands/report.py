@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, default=Path("report.html"), metavar="FILE", help="write the page to "
                         "this file, replacing an earlier report (default: report.html)")  # fmt: skip
     parser.add_argument("--node-hour", type=float, metavar="PRICE", help="price of a node for an hour, such "
-                        "as 0.9, to show what is freed as money")  # fmt: skip
+                        "as 0.9, to price what is freed")  # fmt: skip
     parser.add_argument("--mail-dir", type=Path, metavar="DIR", help="write what to write to each user into a file of "
                         "this directory")  # fmt: skip
 

@@ -26,7 +26,7 @@ from jobsight_server.savings.stored_sums import Days
 from jobsight_server.savings.totals import METRICS
 from jobsight_server.savings.waste import DAYS_SHOWN, WASTE, Waste, WasteList, WasteRow, newest_day, waste
 from jobsight_server.storage.clusters import chosen, stored_clusters
-from jobsight_server.web.kit.units import hours, resource_value
+from jobsight_server.web.kit.units import exceeded, hours, resource_value
 
 _LISTED = 20
 _NAME_AT_MOST = 20
@@ -128,17 +128,16 @@ def effect(metric: str, total: Waste) -> str:
         return "No job has a request, a measured value and a recommendation at its submission."
     amount = f"{hours(abs(total.freed_hours))} ({percent(abs(total.freed_share))})"
     if metric == "runtime":  # a job returns its processors at its end, whatever its limit
-        failed = ""  # only jobs that were killed count
+        own = f"{total.needed_more:,} exceeded their request"  # only jobs that were killed count
         found = f"Limits as recommended would have been {amount} {'shorter' if total.freed_hours >= 0 else 'longer'}"
     else:
-        failed = f", and {total.ran_out:,} of these failed"
+        own = exceeded(total.needed_more, total.ran_out)
         found = (
             f"Reserving as recommended would have {'freed' if total.freed_hours >= 0 else 'reserved another'} {amount}"
         )
     return (
         f"{found}, repeats included. {total.would_run_out:,} of {total.jobs:,} jobs "
-        f"({percent((total.would_run_out or 0) / total.jobs, 1)}) needed more than that; {total.needed_more:,} needed "
-        f"more than the users' own requests{failed}."
+        f"({percent((total.would_run_out or 0) / total.jobs, 1)}) needed more than that; {own}."
     )
 
 

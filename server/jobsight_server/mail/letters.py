@@ -68,7 +68,7 @@ def _idle(one: IdleUse) -> str:
 def _unseen(one: Unseen) -> str:
     subject = "1 job" if one.jobs == 1 else f"{one.jobs:,} jobs"
     return (
-        f"{subject} held {one.hours:,.0f} processor-hours and used less than .5 % of them: idle, or the processes were "
-        "started past the batch system, which then cannot see or end them. Start them by its own "
+        f"{subject} held {one.hours:,.0f} processor-hours and used less than 0.5 % of them: idle, or the processes "
+        "were started outside the batch system, which then cannot see or end them. Start them by its own "
         "launcher, such as srun, or an mpirun that knows the batch system."
     )

@@ -67,7 +67,7 @@ class Missing:
 NO_PROCESSORS = Missing("the accounting log gives no processors")
 NO_START = Missing("the accounting log gives no start")
 NOT_SEEN = Missing("no CPU time was counted in a run of more than 10 s")
-IDLE = Missing("less than .5 % of its processors' time was counted in more than 10 minutes: idle, or not seen")
+IDLE = Missing("less than 0.5 % of its processors' time was counted in more than 10 minutes: idle, or not seen")
 TOO_LITTLE = Missing("less than 4 MiB was measured, although it used CPU time for more than 10 s")
 GPUS_NOT_SEEN = Missing("the scheduler counted no use of such GPUs yet")
 TOO_SHORT = Missing("it ran for 10 s or less: its nodes' memory shows little of it")

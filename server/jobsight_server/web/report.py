@@ -13,10 +13,10 @@ from jobsight_server.queries.report import Report, ReportFinding
 from jobsight_server.savings.confidence import LEVEL
 from jobsight_server.savings.today import LEAST, Line
 from jobsight_server.web.document import Block, DocumentAnswer, DocumentSection, DocumentTable, Paste
-from jobsight_server.web.kit.units import DASH, count, hours, many, percent, share
+from jobsight_server.web.kit.units import DASH, count, exceeded, hours, many, percent, share
 
 DAY_ONE = "If all jobs had followed the advice from day one (replayed)"
-TOMORROW = "If all jobs follow today's lines from tomorrow (fitted)"
+TOMORROW = "If users adopt today's recommendations (estimated on last week's jobs)"
 
 LISTED = 10
 """Rows of the table of changes, and users whose texts are shown."""
@@ -81,14 +81,15 @@ def _day_one(found: Report) -> DocumentAnswer:
         detail = "No job has a memory request, a known use and a recommendation at its submission."
         return DocumentAnswer(DAY_ONE, "unknown", "", detail)
     of_less = "" if of.amount >= 0 else " freed"
+    figure, freed = _freed(of.amount, found.held.memory, "have reserved")
     between = f"; {percent(LEVEL)} interval over users: {hours(of.low)} to {hours(of.high)}{of_less}"
     return DocumentAnswer(
         DAY_ONE,
-        hours(abs(of.amount)),
-        f"{_freed(of.amount, found.held.memory)}{'' if of.low is None else between}",
+        figure,
+        f"{freed}{'' if of.low is None else between}",
         f"Each job with the recommendation at its submission. Of {many(memory.jobs, 'job')} whose use is known, "
-        f"{count(memory.would_run_out)} needed more than recommended; {count(memory.needed_more)} needed more "
-        f"than they requested, and {count(memory.ran_out)} of these failed.{_worth(found, of.amount, found.days)}",
+        f"{count(memory.would_run_out)} needed more than recommended; "
+        f"{exceeded(memory.needed_more, memory.ran_out)}.{_worth(found, of.amount, found.days)}",
     )
 
 
@@ -100,28 +101,31 @@ def _tomorrow(found: Report) -> DocumentAnswer:
             title,
             "no change",
             "",
-            f"No line changes the memory request of an application with "
-            f"{share(LEAST)} of all that jobs of {week} requested.",
+            f"No application with at least {share(LEAST)} of last week's requested memory needs a change.",
         )
     held = next((one for one in found.accuracy.metrics if one.metric == "memory" and one.bounds), None)
     sure = (
         "No job of the log shows how many will stay within their line."
         if held is None
         else f"How sure: {percent(held.held)} of the {many(held.bounds, 'job')} for which the replay recommended "
-        "another request stayed within it."
+        "another request fitted it."
     )
+    figure, freed = _freed(of.freed_hours, found.of_week.memory, "reserve")
     return DocumentAnswer(
         title,
-        hours(abs(of.freed_hours)),
-        f"{_freed(of.freed_hours, found.of_week.memory)} in {week}",
+        figure,
+        f"{freed} in {week}",
         f"The lines of {many(of.users, 'user')}, on the {many(of.jobs, 'job')} of {week} from which they were learned."
         f" {sure}{_worth(found, of.freed_hours, days)}",
     )
 
 
-def _freed(amount: float, requested: float) -> str:
-    verb = "freed" if amount >= 0 else "reserved more, not less"
-    return f"GiB-hours {verb}, {_share(abs(amount), requested)} of the memory requested"
+def _freed(amount: float, requested: float, would: str) -> tuple[str, str]:
+    """Return the figure with its words, and what it is a share of."""
+    of = f"{_share(abs(amount), requested)} of the memory requested"
+    if amount >= 0:
+        return hours(amount), f"GiB-hours freed, {of}"
+    return f"the advice would {would} {hours(-amount)} GiB-hours more", f"({of})"
 
 
 def _worth(found: Report, freed: float, days: int) -> str:
@@ -153,8 +157,8 @@ def _sentences(found: Report) -> Iterator[str]:
     if found.unseen:
         runs, held = sum(one.jobs for one in found.unseen), sum(one.hours for one in found.unseen)
         yield (
-            f"Idle or unseen: {many(runs, 'run')} used less than .5 % of {hours(held)} processor-hours "
-            f"({_share(held, found.held.processors)}): idle, or started past the batch system. They count nowhere "
+            f"Idle or unseen: {many(runs, 'run')} used less than 0.5 % of {hours(held)} processor-hours "
+            f"({_share(held, found.held.processors)}): idle, or started outside the batch system. They count nowhere "
             f"else. Most were of {_most([(one.user, one.hours) for one in found.unseen])}."
         )
 
@@ -270,8 +274,8 @@ def _weeks(found: Report) -> Iterator[Block]:
     weeks = [(week, *of) for week, of in zip(found.accuracy.week_starts, cells, strict=True) if {*of} != {DASH}]
     yield DocumentTable(("Week from", *(METRICS[row.metric].title for row in rows)), weeks)
     yield (
-        "Accuracy of the forecasts, then the share of jobs that stayed within another request than their own, which "
-        f"should be {percent(found.accuracy.promised)}; both as of each job's submission."
+        "Accuracy of the forecasts, then the share of jobs that fitted the recommended request, where it differed from "
+        f"theirs, which should be {percent(found.accuracy.promised)}; both as of each job's submission."
     )
 
 

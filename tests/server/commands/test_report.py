@@ -104,7 +104,7 @@ def test_its_numbers_are_those_of_pages(log: Path, tmp_path: Path, sqlite_engine
     # Four days, and 8 GiB on the only node: what jobs requested at once.
     assert (nodes, money) == pytest.approx((amount / 8 / 96, amount / 8 * 0.5), abs=0.006)
     failed = f"{memory['would_run_out']} needed more than recommended"
-    own = f"{memory['needed_more']} needed more than they requested, and {memory['ran_out']} of these failed"
+    own = f"{memory['needed_more']} exceeded their request; {memory['ran_out']} of them failed"
     assert f"{failed}; {own}" in words
     assert memory["needed_more"] > memory["ran_out"] > 0
     gaining = [row for row in waste["rows"] if (row["memory"]["freed_hours"] or 0) > 0]
@@ -157,7 +157,7 @@ def test_a_line_changes_the_request(log: Path, tmp_path: Path, jobsight: Jobsigh
     )
     printed = " ".join(jobsight("report", log, "--output", tmp_path / "report.html").out.split())
     assert "Nothing: no change has an effect of 0.1 % or more." in printed
-    assert "(fitted): no change No line changes the memory request" in printed
+    assert "(estimated on last week's jobs): no change No application with at least 0.1 % of last week's" in printed
     assert "#PBS" not in printed
 
 
@@ -359,9 +359,9 @@ def test_runs_that_were_idle_or_not_seen_are_named_and_count_nowhere(
     printed = " ".join(jobsight("report", log, "--output", page).out.split())
     held = 86 * 2 * 20 / 60
     share = f"{100 * 4 / 3 / (held + 4 / 3):.2g} %"
-    assert f"Idle or unseen: 2 runs used less than .5 % of 1.33 processor-hours ({share})" in printed
+    assert f"Idle or unseen: 2 runs used less than 0.5 % of 1.33 processor-hours ({share})" in printed
     assert "Most were of gus: 1.33." in printed
-    assert "idle, or started past the batch system" in page.read_text()
+    assert "idle, or started outside the batch system" in page.read_text()
     rows = [line.split() for line in without.splitlines() if line.startswith((" Memory,", " Processors,"))]
     assert len(rows) == 2
     for row in rows:

@@ -152,7 +152,7 @@ def test_the_command_says_the_same(client: FlaskClient, ask: Ask, database_url: 
         (4.0 * GIB, 0, "as before: similar jobs need as much"),
         (4.0 * GIB, 2, "as before: similar jobs need as much, and 2 of 10 jobs needed more"),
         (3.0 * GIB, 2, "3.00 GiB instead of 4.00 GiB: 0 of 10 jobs would have run out"),
-        (6.0 * GIB, 2, "6.00 GiB instead of 4.00 GiB: 2 of 10 jobs needed more than they requested"),
+        (6.0 * GIB, 2, "6.00 GiB instead of 4.00 GiB: 2 of 10 jobs exceeded their request"),
         (6.0 * GIB, 0, "6.00 GiB instead of 4.00 GiB: less is unlikely to be enough"),
     ],
 )

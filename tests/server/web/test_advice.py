@@ -47,7 +47,7 @@ def test_one_line_says_what_such_jobs_used_and_what_this_one_asks_for(learned: A
     answer = ask(learned, "submitter", slurm=slurm).json
     assert re.fullmatch(
         r"Request [0-9]+[MG]\. Your last 14 similar jobs used at most 2\.10 GiB and ran at most 40 min\. "
-        r"Keep the time limit: a shorter one frees nothing by itself, and jobs that outrun it are killed\. "
+        r"Keep the time limit: a shorter one frees nothing by itself, and jobs that run past it are killed\. "
         r"This job requests 64G and 1 d\.",
         answer["text"],
     )

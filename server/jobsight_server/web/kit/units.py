@@ -37,6 +37,26 @@ def count(value: float | None) -> str:
     return DASH if value is None else f"{Decimal(fixed(value, 0)):,}"
 
 
+EVIDENT = 10
+"""Jobs that must have exceeded their request, none of which failed, to prove that requests are not enforced."""
+
+
+def exceeded(needed_more: float | None, ran_out: float | None) -> str:
+    """Return how many jobs exceeded their request and failed, and what that says of the cluster.
+
+    >>> exceeded(13, 13), exceeded(118, 72)
+    ('13 exceeded their request; all 13 failed', '118 exceeded their request; 72 of them failed')
+    >>> exceeded(20730, 0)
+    '20,730 exceeded their request; 0 of them failed, so requests are evidently not enforced'
+    """
+    if not needed_more:
+        return "0 exceeded their request"
+    failed = f"all {count(ran_out)} failed" if ran_out == needed_more else f"{count(ran_out)} of them failed"
+    if not ran_out and needed_more >= EVIDENT:
+        failed += ", so requests are evidently not enforced"
+    return f"{count(needed_more)} exceeded their request; {failed}"
+
+
 def many(value: float | None, noun: str) -> str:
     """Return a number with its noun.
 
@@ -261,6 +281,7 @@ def level(value: str) -> str:
 
 FILTERS = {
     **{f"as_{name}": write for name, write in FORMATS.items()},
+    "as_exceeded": exceeded,
     "as_many": many,
     "as_metric": metric_value,
     "as_resource": resource_value,
