@@ -89,6 +89,7 @@ KEPT: dict[Kept, str] = {
     "enough requested": "no similar job has run out of as much",
     "as requested": "similar jobs need as much",
     "time": "a shorter one frees nothing by itself, and jobs that run past it are killed",
+    "time not enforced": "a shorter one frees nothing by itself; limits are not enforced there, as far as logs show",
     "kept": "it should stay, by the job's comment or the site's settings",
 }
 

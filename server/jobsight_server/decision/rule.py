@@ -38,6 +38,10 @@ SHORTER_RUNS, SHORTER_BURSTS, SHORTER = 20, 5, 2.0
 LAST_RUNS, ABOUT = 5, 1.1
 """A longer limit needs a kill among so many last runs, with a limit within this factor."""
 
+PAST, GRACE_S = 1.1, 300.0
+"""Factor and seconds beyond its limit at which a run that completed proves that limits are not enforced: schedulers
+look at times at intervals, and some give minutes of grace."""
+
 GIB, HOUR_S = 1024.0 * MIB, 3600.0
 
 Kept = Literal[
@@ -52,6 +56,7 @@ Kept = Literal[
     "enough requested",
     "as requested",
     "time",
+    "time not enforced",
     "kept",
 ]
 """Reasons to keep the request."""
@@ -228,13 +233,20 @@ def _runtime(similar: Similar, job: Shape, limits: Limits) -> Decision:
             return Decision(amount, similar, then=then, is_estimate=not similar.is_alike)
         return Decision(None, similar, "as requested")
     known = similar.known
+    why: Kept = "time" if similar.failed or (limits.enforced and not _ran_past(similar)) else "time not enforced"
     if not similar.is_alike or similar.failed or known is None or not known.most:
-        return Decision(None, similar, "time")
+        return Decision(None, similar, why)
     limits_asked = [row.shape.walltime_s for row in similar.rows]
     amount = readable("runtime", max(SHORTER * known.most, limits.floor))
     if amount > SAME * asked or not _are_enough(similar, limits_asked, SAME * asked, SHORTER_RUNS, SHORTER_BURSTS):
-        return Decision(None, similar, "time")
-    return Decision(None, similar, "time", shorter=amount)
+        return Decision(None, similar, why)
+    return Decision(None, similar, why, shorter=amount)
+
+
+def _ran_past(similar: Similar) -> bool:
+    """Return whether a run went on far beyond its own limit."""
+    limits = [(row, row.shape.walltime_s) for row in similar.rows if row.exact]
+    return any(limit and row.most > PAST * limit + GRACE_S for row, limit in limits)
 
 
 def _is_about(limit: float, asked: float) -> bool:

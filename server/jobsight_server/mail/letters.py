@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from textwrap import fill, indent
 
-from jobsight_server.ground.amounts import percent
-from jobsight_server.queries.lost import IdleUse, Killed, Unseen
+from jobsight_server.advice.idle import used
+from jobsight_server.queries.lost import Killed, Unseen
 from jobsight_server.queries.report import Report, ReportFinding
-from jobsight_server.savings.today import Line
+from jobsight_server.savings.today import Line, together
 
 _MARGIN, _WIDTH = 4 * " ", 76
 
@@ -29,13 +29,13 @@ def _paragraphs(finding: ReportFinding) -> Iterator[str]:
     name = finding.application or "Jobs without a name"
     for one in finding.killed:
         yield fill(f"{name}: {_killed(one)}", _WIDTH)
-    by_text: dict[str, list[Line]] = defaultdict(list)
-    for line in finding.lines:
-        by_text[f"{name} on {_size(line)}: {line.text}"].append(line)
-    for text, lines in by_text.items():
-        yield "\n".join([fill(text, _WIDTH), *_pasted(lines)])
+    advice = together(finding.lines)
+    for lines in advice:
+        first = lines[0]
+        of = f"{first.size}{f' that requests {first.request}' if len(advice) > 1 else ''}"
+        yield "\n".join([fill(f"{name} on {of}: {first.text}", _WIDTH), *_pasted(lines)])
     for idle in finding.idle:
-        yield fill(f"{name}: {_idle(idle)}", _WIDTH)
+        yield fill(f"{name}: {used(idle.busy, idle.what, idle.jobs, idle.most)}", _WIDTH)
 
 
 def _pasted(lines: Sequence[Line]) -> Iterator[str]:
@@ -48,21 +48,13 @@ def _pasted(lines: Sequence[Line]) -> Iterator[str]:
         yield indent("\n".join(parts), _MARGIN)
 
 
-def _size(line: Line) -> str:
-    nodes = f" of {line.nodes} nodes" if (line.nodes or 1) > 1 else ""
-    return f"{line.processors:,} processor{'' if line.processors == 1 else 's'}{nodes}"
-
-
 def _killed(one: Killed) -> str:
+    """Count the kills as the advice below does; others apart."""
     why = "killed at their time limit" if one.metric == "runtime" else "killed for lack of memory"
-    subject = "1 job was" if one.jobs == 1 else f"{one.jobs:,} jobs were"
-    return f"{subject} {why}; {one.hours:,.0f} processor-hours were lost."
-
-
-def _idle(one: IdleUse) -> str:
-    used, what = percent(1.0 - one.idle_hours / one.held_hours), "GPUs" if one.what == "gpus" else one.what
-    subject = f"1 job used {used} of its" if one.jobs == 1 else f"{one.jobs:,} jobs used {used} of their"
-    return f"{subject} {what}. Request fewer, or check that the program uses them."
+    number = one.similar or one.jobs
+    subject = "1 job was" if number == 1 else f"{number:,} jobs were"
+    others = f", and {one.others:,} more earlier or with other requests" if one.similar and one.others else ""
+    return f"{subject} {why}{others}; {one.hours:,.0f} processor-hours were lost{' in all' if others else ''}."
 
 
 def _unseen(one: Unseen) -> str:

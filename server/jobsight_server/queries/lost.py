@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, or_, select
 
+from jobsight_server.advice.idle import Held
 from jobsight_server.decision.evidence import Resource
 from jobsight_server.ground.answers import Record
 from jobsight_server.profiler.exactness import IDLE
@@ -35,8 +35,20 @@ _KILLED = (
     .subquery()
 )
 _IDLE = (jobs.c.gpus - func.coalesce(profiles.c.mean, profiles.c.value)) * TOOK_S
+_MOST_PROCESSORS = (
+    select(jobs.c.user, jobs.c.application, func.max(jobs.c.processors))
+    .where(is_ended)
+    .group_by(jobs.c.user, jobs.c.application)
+)
 _IDLE_GPUS = (
-    select(jobs.c.user, jobs.c.application, func.count(), func.sum(jobs.c.gpus * TOOK_S), func.sum(_IDLE))
+    select(
+        jobs.c.user,
+        jobs.c.application,
+        func.max(jobs.c.gpus),
+        func.count(),
+        func.sum(jobs.c.gpus * TOOK_S),
+        func.sum(_IDLE),
+    )
     .join(profiles, _profile("gpu_utilisation"))
     .where(is_ended, jobs.c.gpus > 0, or_(profiles.c.mean.is_not(None), profiles.c.value <= GPU_IDLE * jobs.c.gpus))
     .group_by(jobs.c.user, jobs.c.application)
@@ -45,7 +57,8 @@ _IDLE_GPUS = (
 
 class Killed(Record):
     """Jobs of a user's application that ran out of their own request of ``metric``, and the processor-hours that they
-    lost; ``processors`` of most of these hours."""
+    lost; ``processors`` of most of these hours. ``similar`` of them are those that the advice counts; null until then.
+    """
 
     cluster: str
     user: str
@@ -54,17 +67,32 @@ class Killed(Record):
     processors: int
     jobs: int
     hours: float
+    similar: int | None = None
+
+    @property
+    def others(self) -> int:
+        """Return how many were killed earlier, or with other requests, than those that the advice counts."""
+        return max(0, self.jobs - (self.similar or 0))
 
 
 class IdleUse(Record):
-    """Processors or GPUs that jobs of a user's application held, in hours, and how much of that was idle."""
+    """Processors or GPUs that jobs of a user's application held, in hours, and how much of that was idle.
+
+    ``most``: so many held the job with the most; 0 is unknown.
+    """
 
     user: str
     application: str
-    what: Literal["processors", "gpus"]
+    what: Held
+    most: int
     jobs: int
     held_hours: float
     idle_hours: float
+
+    @property
+    def busy(self) -> float:
+        """Return the share that was busy."""
+        return 1.0 - self.idle_hours / self.held_hours
 
 
 class Unseen(Record):
@@ -94,15 +122,17 @@ def idle_jobs(connection: Connection, days: Days) -> Iterator[IdleUse]:
     Logs with the busiest moment of GPUs alone prove only those idle that were never busy.
     """
     of_processors: dict[tuple[str, str], IdleUse] = {}
+    most = {(user, name or ""): number for user, name, number in connection.execute(_MOST_PROCESSORS)}
     for _, user, application, *sums in sums_of_all(connection, "cpu", days, "group"):
-        of = of_processors.setdefault((user, application), IdleUse(user, application, "processors", 0, 0.0, 0.0))
+        key = user, application
+        of = of_processors.setdefault(key, IdleUse(*key, "processors", most.get(key) or 0, 0, 0.0, 0.0))
         amounts = saved_amounts(sums, "runtime")
         of.jobs += amounts.jobs
         of.held_hours += amounts.requested_hours
         of.idle_hours += amounts.requested_hours - amounts.used_hours
     yield from of_processors.values()
-    for user, application, number, held_s, idle_s in connection.execute(_IDLE_GPUS):
-        yield IdleUse(user, application or "", "gpus", number, held_s / 3600.0, idle_s / 3600.0)
+    for user, application, most_gpus, number, held_s, idle_s in connection.execute(_IDLE_GPUS):
+        yield IdleUse(user, application or "", "gpus", most_gpus, number, held_s / 3600.0, idle_s / 3600.0)
 
 
 def unseen_runs(connection: Connection) -> list[Unseen]:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, select, union_all
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.advice.words import Scheduler
-from jobsight_server.decision.evidence import ASKED_FOR
+from jobsight_server.decision.evidence import ASKED_FOR, Resource
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.ground.answers import Record, Share
@@ -22,7 +22,7 @@ from jobsight_server.queries.rejected import REJECTIONS, rejections
 from jobsight_server.savings.confidence import Freed, over_users
 from jobsight_server.savings.savings import REASONS, Asking
 from jobsight_server.savings.stored_sums import Days, saved_amounts, stored_days, sums_of_all, widened
-from jobsight_server.savings.today import DAYS, LEAST, TOOK_S, Line, larger_line, lines_of_week
+from jobsight_server.savings.today import DAYS, LEAST, TOOK_S, Line, larger_line, lines_of_week, ran_out_of
 from jobsight_server.savings.totals import COLUMNS
 from jobsight_server.savings.waste import WASTE, WasteList, waste
 from jobsight_server.storage.job_counts import NUMBER
@@ -80,8 +80,8 @@ class ReportFinding(Record):
     """What to change in one application of a user.
 
     ``share`` is the largest of its effects, ``of`` what all jobs requested or held: memory that is freed, from tomorrow
-    (``fitted_hours``) or from day one (``replayed_hours``, null where it is not counted alone); shorter limits;
-    processor-hours lost by kills, or idle; idle GPU-hours.
+    (``fitted_hours``) or from day one (``replayed_hours``, null where it is not counted alone, or no line changes
+    memory); shorter limits; processor-hours lost by kills, or idle; idle GPU-hours.
     """
 
     user: str
@@ -93,6 +93,10 @@ class ReportFinding(Record):
     lines: list[Line]
     killed: list[Killed]
     idle: list[IdleUse]
+
+    def changes(self, metric: Resource) -> bool:
+        """Return whether a line changes the request of this resource."""
+        return any(metric in line.changed for line in self.lines)
 
 
 class Fitted(Record):
@@ -245,17 +249,20 @@ def _findings(
             of(one).lines += larger
         if larger:
             of(one).killed.append(one)
+            one.similar = ran_out_of(larger, one.metric)
     for held_idle in idle:
         if held_idle.idle_hours >= (1.0 - BUSY_AT_MOST) * held_idle.held_hours:
             of(held_idle).idle.append(held_idle)
-    for key, finding in found.items():
+    for finding in found.values():
+        if not finding.changes("memory"):
+            finding.replayed_hours = None
         saved = dict.fromkeys(ASKED_FOR, 0.0)
         for line in finding.lines:
             saved[line.metric] += (line.saved and line.saved.freed_hours) or 0.0
         shares: list[tuple[float, Total]] = [
             (_share(saved["memory"], of_week.memory), "memory"),
             (_share(saved["runtime"], of_week.runtime), "runtime"),
-            (_share(replayed[key], held.memory), "memory"),
+            (_share(finding.replayed_hours or 0.0, held.memory), "memory"),
             (_share(sum(one.hours for one in finding.killed), held.processors), "processors"),
             *((_share(one.idle_hours, getattr(held, one.what)), one.what) for one in finding.idle),
         ]

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import func, select
 
 from jobsight_predictor.metrics import METRICS
+from jobsight_server.advice.idle import Held, to_ask, to_do
 from jobsight_server.advice.words import log_format
 from jobsight_server.forecasts.last_runs import last_runs
 from jobsight_server.ground.amounts import DAY_S, percent
@@ -34,7 +35,7 @@ from jobsight_server.savings.kept_sums import as_date
 from jobsight_server.savings.stored_sums import saved_amounts
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.schema import jobs
-from jobsight_server.storage.schema.jobs import took_s
+from jobsight_server.storage.schema.jobs import is_ended, took_s
 
 _BUSY_AT_MOST = {"cpu": 0.25, "gpu_utilisation": 0.05}
 _GPUS_OF_A_NODE = 4.0
@@ -132,15 +133,27 @@ def _idle(site: FindingsSite) -> Found:
     for metric, at_most in _BUSY_AT_MOST.items():
         noun, of_node = ("processor", site.processors) if metric == "cpu" else ("GPU", _GPUS_OF_A_NODE)
         kind: Kind = "idle processors" if metric == "cpu" else "idle GPUs"
+        what: Held = "processors" if metric == "cpu" else "gpus"
+        most = _most_held(site, what)
         for cluster, user, requested, used in site.sums(metric, columns=("requested", "used")):
             cost = (requested - used) / 3600.0 / site.weeks / of_node
             if used > at_most * requested or cost < WORTH_HOURS:
                 continue
             busy = f"{percent(used / requested)} of {requested / 3600.0 / site.weeks:,.0f} {noun}-hours a week"
-            action = f"Ask {user} whether the programs are serial, or wait for data, and to request fewer {noun}s."
-            to_user = f"your jobs were busy for {busy}. Programs that are serial or wait for data need fewer {noun}s."
+            of_one = most.get((cluster, user)) or 0
+            action, to_user = to_ask(user, what, of_one), f"your jobs were busy for {busy}. {to_do(what, of_one)}"
             jobs = site.jobs(cluster, user=user, state="ended", profiled="yes")
             yield ("user", cluster, user), Finding(kind, f"Busy for {busy}.", action, cost, jobs, to_user=to_user)
+
+
+def _most_held(site: FindingsSite, what: Held) -> dict[tuple[str, str], int]:
+    """Return how many the job with the most held in these days, by cluster and user."""
+    if site.days is None:
+        return {}
+    ends = (jobs.c.end >= site.days.first * DAY_S, jobs.c.end < (site.days.last + 1) * DAY_S)
+    of = select(jobs.c.cluster, jobs.c.user, func.max(jobs.c[what])).where(is_ended, *ends)
+    rows = site.connection.execute(of.group_by(jobs.c.cluster, jobs.c.user))
+    return {(cluster, user): number or 0 for cluster, user, number in rows}
 
 
 def _changed(site: FindingsSite, rows: list[Row]) -> Found:

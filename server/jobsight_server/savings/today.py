@@ -5,16 +5,17 @@ Jobs of one application that request as much are one line, that of the last of t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection, func, select
 
 from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask, pbs_memory_text, sentence
-from jobsight_server.decision.evidence import Resource
+from jobsight_server.decision.evidence import ASKED_FOR, Resource, Shape
 from jobsight_server.decision.rule import Kept
 from jobsight_server.forecasts.last_runs import LastRun
-from jobsight_server.ground.amounts import DAY_S, memory_text
+from jobsight_server.ground.amounts import DAY_S, memory_text, time_text
 from jobsight_server.ground.answers import Record
 from jobsight_server.savings.savings import Asking, Saved
 from jobsight_server.savings.stored_sums import saved_amounts
@@ -28,6 +29,7 @@ LEAST = 0.001
 """Share of what all of the week's jobs requested; an application that requests less cannot save more."""
 
 TOOK_S = jobs.c.end - jobs.c.start
+_WRITE = {"memory": memory_text, "runtime": time_text}
 _ASKED = {
     "memory": (ASKED_MEMORY, TOOK_S, 2.0**30 * 3600.0),
     "runtime": (ASKED_WALLTIME, jobs.c.processors, 3600.0),
@@ -39,9 +41,11 @@ class Line(Record):
     """The line for the next of a user's jobs that request ``asked_for`` of ``metric``, bytes or seconds of the whole
     job, on as many ``processors``, and ``nodes`` if the log names them.
 
-    ``ask_for`` is null if the request is ``kept`` for that reason. ``text``: the advice in words, with the other
-    resource; ``ask_lines``: what it changes, to paste. ``held_hours``: what such jobs of the week requested. ``saved``:
-    what this line would save of it, over those whose use is known.
+    ``ask_for`` is null if the request is ``kept`` for that reason. ``requested``: all that the job requests, and
+    ``changed`` what it should request instead. ``text``: the advice in words, with the other resource; ``ask_lines``:
+    what it changes, to paste. ``ran_out``: how many of the similar jobs ran out of ``metric``, as ``text`` counts them,
+    by burst and request. ``held_hours``: what such jobs of the week requested. ``saved``: what this line would save of
+    it, over those whose use is known.
     """
 
     cluster: str
@@ -53,15 +57,42 @@ class Line(Record):
     asked_for: float
     ask_for: float | None
     kept: Kept | None
+    requested: dict[Resource, float]
+    changed: dict[Resource, float]
+    ran_out: dict[tuple[float, Shape], int]
     text: str
     ask_lines: list[AskLine]
     held_hours: float
     saved: Saved | None
 
     @property
+    def size(self) -> str:
+        """Return the processors, and nodes if there are several, in words."""
+        nodes = f" of {self.nodes} nodes" if (self.nodes or 1) > 1 else ""
+        return f"{self.processors:,} processor{'' if self.processors == 1 else 's'}{nodes}"
+
+    @property
+    def request(self) -> str:
+        """Return the requested memory and time in words."""
+        return " and ".join(_WRITE[resource](amount) for resource, amount in self.requested.items())
+
+    @property
     def is_larger(self) -> bool:
         """Return whether the next job should request more."""
         return self.ask_for is not None and self.ask_for > self.asked_for
+
+
+def together(lines: Iterable[Line]) -> list[list[Line]]:
+    """Return the lines that give the same advice to the same jobs, such as on both resources, together."""
+    found: defaultdict[tuple[str, str, str], list[Line]] = defaultdict(list)
+    for line in lines:
+        found[line.size, line.request, line.text].append(line)
+    return list(found.values())
+
+
+def ran_out_of(lines: Iterable[Line], metric: Resource) -> int:
+    """Return how many jobs similar to those of these lines ran out of their request, each counted once."""
+    return sum({key: n for line in lines if line.metric == metric for key, n in line.ran_out.items()}.values())
 
 
 class WeekRequests(NamedTuple):
@@ -140,6 +171,9 @@ def _line(
         nodes=found.request.nodes,
         ask_for=other,
         kept=None if other is not None else decision.kept or "as requested",
+        requested={resource: amount for resource in ASKED_FOR if (amount := like.requested(resource))},
+        changed=changed,
+        ran_out={(row.burst, row.shape): row.failed for row in decision.similar.rows if row.failed},
         text=sentence(found, pbs_memory_text if scheduler == "pbs" else memory_text),
         ask_lines=lines_to_ask(found, scheduler, like, changed) if other is not None else [],
         saved=saved,

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.advice.words import KEPT
+from jobsight_server.decision.evidence import Resource
 from jobsight_server.ground.amounts import memory_text, plain, size_text, time_text
-from jobsight_server.queries.lost import IdleUse
+from jobsight_server.queries.lost import IdleUse, Killed
 from jobsight_server.queries.report import Report, ReportFinding
 from jobsight_server.savings.confidence import LEVEL
-from jobsight_server.savings.today import LEAST, Line
+from jobsight_server.savings.today import LEAST, Line, together
 from jobsight_server.web.document import Block, DocumentAnswer, DocumentSection, DocumentTable, Paste
 from jobsight_server.web.kit.units import DASH, count, exceeded, hours, many, percent, share
 
@@ -219,17 +220,26 @@ def _changes(found: Report) -> Iterator[Block]:
 
 
 def _change(one: ReportFinding) -> Iterator[str]:
-    for line in one.lines:
-        killed = [of for of in one.killed if of.metric == line.metric and line.is_larger]
-        lost = "".join(f" ({count(of.jobs)} killed, {hours(of.hours)} h lost)" for of in killed)
-        yield f"{_NAMES[line.metric]} {_instead(line)}{lost}"
+    """Yield the changes that the letter names, with their requests if these are several."""
+    advice = together(one.lines)
+    for first, *_ in advice:
+        of = f"jobs of {first.request} on {first.size}: " if len(advice) > 1 else ""
+        yield of + ", ".join(_instead(first, metric) for metric in first.changed)
+    for killed in one.killed:
+        yield f"{_NAMES[killed.metric]}: {_lost(killed)}"
     for idle in one.idle:
-        used = percent(1.0 - idle.idle_hours / idle.held_hours)
-        yield f"{UNITS[idle.what].partition('-')[0]}s: {used} busy in {many(idle.jobs, 'job')}"
+        yield f"{UNITS[idle.what].partition('-')[0]}s: {percent(idle.busy)} busy in {many(idle.jobs, 'job')}"
 
 
-def _instead(line: Line) -> str:
-    return " instead of ".join(_WRITE[line.metric](amount or 0.0) for amount in (line.ask_for, line.asked_for))
+def _lost(one: Killed) -> str:
+    """Count the kills as the letter does."""
+    others = f", {count(one.others)} more earlier or with other requests" if one.similar and one.others else ""
+    return f"{count(one.similar or one.jobs)} killed{others}, {hours(one.hours)} h lost{' in all' if others else ''}"
+
+
+def _instead(line: Line, metric: Resource) -> str:
+    write, asked = _WRITE[metric], line.requested.get(metric)
+    return f"{_NAMES[metric]} {write(line.changed[metric])}{'' if asked is None else f' instead of {write(asked)}'}"
 
 
 def _kept(line: Line) -> str:

@@ -137,7 +137,7 @@ def test_its_numbers_are_those_of_pages(log: Path, tmp_path: Path, sqlite_engine
         assert (f"Memory {phrase} {count(number)}" in words) == (number > 0)
     (more,) = [of["more"] for row in waste["rows"] if (of := row["memory_advice"]) and of["more"]]
     assert re.search(rf"eve +grow +memory {more['ask_for'] / 2**30:.0f}G +", printed)
-    assert "(3 killed, 2.00 h lost)" in re.sub(r" +", " ", dict(rows)["eve"])
+    assert "memory: 3 killed, 2.00 h lost" in re.sub(r" +", " ", dict(rows)["eve"])
     for each in (printed, shown):
         assert f"#PBS -l mem={more['ask_for'] / 2**20:.0f}mb" in each
     assert "Killed: 3 jobs for lack of memory lost 2.00 processor-hours (3.5 %), most of them of eve: 2.00." in words
@@ -215,8 +215,19 @@ def test_planted_findings_come_first_each_with_a_text_to_its_user(tmp_path: Path
     assert changes["wide"] == "memory 62G instead of 400G"
     assert "processors: 3 % busy in 50 jobs" in changes["serial"]
     assert changes["greedy"] == "memory 10G instead of 64G"
-    assert "time limit 8 h instead of 4 h (24 killed, 1,536 h lost)" in changes["late"]
-    assert "memory 12G instead of 8G (17 killed, 275 h lost)" in changes["tight"]
+    # The advice counts the last 40 bursts.
+    kills = re.search(
+        r"time limit 8 h instead of 4 h; time limit: (\d+) killed, (\d+) more earlier or with other requests, "
+        r"1,536 h lost in all$",
+        changes["late"],
+    )
+    assert kills is not None, changes["late"]
+    assert int(kills[1]) + int(kills[2]) == 24
+    of_late = " ".join((texts / "late.txt").read_text().split())
+    assert f"climate: {kills[1]} jobs were killed at their time limit, and {kills[2]} more earlier" in of_late
+    assert f", {kills[1]} were killed at 4 h" in of_late
+    assert "memory 12G instead of 8G" in changes["tight"]
+    assert "memory: 17 killed, 275 h lost" in changes["tight"]
     assert "Most were of ghost: 7,708." in words
     assert {file.stem for file in texts.iterdir()} == {*changes, "ghost"}
     # On the jobs of the last week.

@@ -212,5 +212,14 @@ def test_all_runs_of_a_restarted_job_end_at_their_limit() -> None:
     assert found.similar.exact == 0
 
 
+def test_a_limit_kills_unless_runs_went_on_far_beyond_their_own() -> None:
+    short = JOB._replace(walltime_s=HOUR)
+    assert runtime().add(3.9 * HOUR, 5).decide(short).kept == "time", "their own limits were longer"
+    assert runtime().add(4.3 * HOUR, 5).decide().kept == "time", "some minutes of grace"
+    assert runtime().add(HOUR, 5).add(6 * HOUR, 1).decide().kept == "time not enforced"
+    assert runtime().add(HOUR, 5).decide(enforced=False).kept == "time not enforced"
+    assert runtime().add(6 * HOUR, 1).add(4 * HOUR, 1, "ran out").add(HOUR, 5).decide().kept == "time", "one was killed"
+
+
 def test_limits_do_not_shrink_to_a_limit() -> None:
     assert runtime().add(HOUR, 20).decide(most=math.inf, floor=5 * HOUR).shorter is None

@@ -55,6 +55,7 @@ def test_findings_are_on_one_card_of_each_subject_and_can_be_muted(planted: Flas
     killed, idle = sorted(found["user alpha idle"]["findings"], key=lambda each: each["kind"] != "killed")
     # An hour a day of 4 processors, a tenth of them busy, on nodes of 10.
     assert idle["node_hours"] == pytest.approx(7 * 4 * 0.9 / 10)
+    assert idle["action"].endswith("and to request fewer processors.")
     with engine.connect() as connection:
         of_days = (
             schema.jobs.c.user == "idle",
@@ -80,6 +81,13 @@ def test_findings_are_on_one_card_of_each_subject_and_can_be_muted(planted: Flas
     costs = [card["node_hours"] for card in found.values()]
     known = [cost for cost in costs if cost is not None]
     assert (costs[: len(known)], known) == (known, sorted(known, reverse=True))
+    with engine.begin() as connection:
+        of_idle = update(schema.jobs).where(schema.jobs.c.user == "idle")
+        connection.execute(of_idle.values(processors=1))
+    serial = next(each for each in cards(planted)["user alpha idle"]["findings"] if each["kind"] == "idle processors")
+    assert serial["action"].endswith("such as files or the network: each job has one processor.")
+    with engine.begin() as connection:
+        connection.execute(of_idle.values(processors=4))
     page = planted.get("/").text
     assert page.count("<article") == len(found) <= SHOWN
     form = {"key": "node alpha n1", "days": "3", "reason": "new <board> ordered"}

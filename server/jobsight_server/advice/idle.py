@@ -1,0 +1,50 @@
+"""What to do about idle processors and GPUs, in words, for all surfaces that advise on them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from jobsight_server.ground.amounts import percent
+
+Held = Literal["processors", "gpus"]
+"""What a job holds and may leave idle."""
+
+_NOUNS: dict[Held, str] = {"processors": "processor", "gpus": "GPU"}
+
+
+def used(busy: float, what: Held, jobs: int, most: int) -> str:
+    """Write how busy ``jobs`` kept what they held, of which one held ``most`` at the most, and what to do.
+
+    ``busy``: a share of the time. A job on one processor cannot request fewer.
+
+    >>> used(0.21, "processors", 68, 1)
+    'the processor of each of 68 jobs was idle 79 % of the time. Look what they wait for, such as files or the network.'
+    >>> used(0.04, "processors", 1, 32)
+    '1 job used 4 % of its processors. Request fewer, or check that the program uses them.'
+    """
+    noun = _NOUNS[what]
+    if most == 1:
+        of = f"the {noun} of 1 job" if jobs == 1 else f"the {noun} of each of {jobs:,} jobs"
+        found = f"{of} was idle {percent(1.0 - busy)} of the time."
+    else:
+        subject, its = ("1 job", "its") if jobs == 1 else (f"{jobs:,} jobs", "their")
+        found = f"{subject} used {percent(busy)} of {its} {noun}s."
+    return f"{found} {to_do(what, most, is_one=jobs == 1)}"
+
+
+def to_do(what: Held, most: int, *, is_one: bool = False) -> str:
+    """Write to a user what to do about idle ones, of which no job held more than ``most``; ``is_one``: of one job."""
+    if most == 1 and what == "processors":
+        return f"Look what {'it waits' if is_one else 'they wait'} for, such as files or the network."
+    if most == 1:
+        return "Request none, or check that the program uses it."
+    return "Request fewer, or check that the program uses them."
+
+
+def to_ask(user: str, what: Held, most: int) -> str:
+    """Write the same to staff: what to ask the user."""
+    if most == 1 and what == "processors":
+        return f"Ask {user} what the programs wait for, such as files or the network: each job has one processor."
+    if most == 1:
+        return f"Ask {user} whether the programs use a GPU: each job has one."
+    return f"Ask {user} whether the programs are serial, or wait for data, and to request fewer {_NOUNS[what]}s."
