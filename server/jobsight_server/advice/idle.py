@@ -18,7 +18,7 @@ def used(busy: float, what: Held, jobs: int, most: int) -> str:
     ``busy``: a share of the time. A job on one processor cannot request fewer.
 
     >>> used(0.21, "processors", 68, 1)
-    'the processor of each of 68 jobs was idle 79 % of the time. Look what they wait for, such as files or the network.'
+    'the processor of each of 68 jobs was idle 79 % of the time. Check what they wait for, such as files or the network.'
     >>> used(0.04, "processors", 1, 32)
     '1 job used 4 % of its processors. Request fewer, or check that the program uses them.'
     """
@@ -35,7 +35,7 @@ def used(busy: float, what: Held, jobs: int, most: int) -> str:
 def to_do(what: Held, most: int, *, is_one: bool = False) -> str:
     """Write to a user what to do about idle ones, of which no job held more than ``most``; ``is_one``: of one job."""
     if most == 1 and what == "processors":
-        return f"Look what {'it waits' if is_one else 'they wait'} for, such as files or the network."
+        return f"Check what {'it waits' if is_one else 'they wait'} for, such as files or the network."
     if most == 1:
         return "Request none, or check that the program uses it."
     return "Request fewer, or check that the program uses them."

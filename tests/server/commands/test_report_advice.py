@@ -57,7 +57,7 @@ def reported(lines: list[str], place: Path, jobsight: Jobsight) -> tuple[list[li
 def test_a_job_on_one_processor_is_not_to_request_fewer(tmp_path: Path, jobsight: Jobsight) -> None:
     rows, letter = reported([record(number, cpu_s=240) for number in range(20)], tmp_path, jobsight)
     assert "processors: 20 % busy in 20 jobs" in rows[0][2]
-    assert "mesh: the processor of each of 20 jobs was idle 80 % of the time. Look what they wait for" in letter
+    assert "mesh: the processor of each of 20 jobs was idle 80 % of the time. Check what they wait for" in letter
     assert "Request fewer" not in letter
 
 
