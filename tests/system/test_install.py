@@ -101,6 +101,7 @@ def test_the_server_wheel_carries_what_setup_installs(wheels: dict[str, Path], t
         "gridengine/",
         "grafana/",
         "prometheus/",
+        "openondemand/",
         "man/",
         "completions/",
     )
