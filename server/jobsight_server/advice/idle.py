@@ -17,8 +17,8 @@ def used(busy: float, what: Held, jobs: int, most: int) -> str:
 
     ``busy``: a share of the time. A job on one processor cannot request fewer.
 
-    >>> used(0.21, "processors", 68, 1)
-    'the processor of each of 68 jobs was idle 79 % of the time. Check what they wait for, such as files or the network.'
+    >>> used(0.21, "processors", 8, 1)
+    'the processor of each of 8 jobs was idle 79 % of the time. Check what they wait for, such as files or the network.'
     >>> used(0.04, "processors", 1, 32)
     '1 job used 4 % of its processors. Request fewer, or check that the program uses them.'
     """
