@@ -1,4 +1,4 @@
-"""A real Slurm with 1,500 jobs in a burst, followed with the default settings: what that costs beside slurmctld."""
+"""A real Slurm with 3,000 jobs in a burst, followed with the default settings: what that costs beside slurmctld."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.skipif(bool(missing()), reason=missing()),
 ]
 
-JOBS = 1500
+JOBS = 3000
 SUBMIT = "i=0; while [ $i -lt {jobs} ]; do sbatch -Q --job-name=burst --mem=100M --time=5 {script}; i=$((i+1)); done"
 
 
