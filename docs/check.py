@@ -32,6 +32,7 @@ def documents() -> list[Path]:
         *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("deploy/*.md"),
         *ROOT.glob("papers/*/*/README.md"),
+        *ROOT.glob("server/jobsight_server/systems/*/README.md"),
         *ROOT.glob("benchmarks/**/*.md"),
     ]
     return sorted(found)

@@ -37,7 +37,7 @@ _OBJECTIVES_AT_MOST = 10
 
 
 class ObjectivesBody(msgspec.Struct, forbid_unknown_fields=True):
-    """Objectives in order of importance: names of built-in ones, or objects (docs/use/matching.md)."""
+    """Objectives in order of importance: names of built-in ones, or objects (systems/matching/README.md)."""
 
     objectives: Annotated[list[str | dict[str, Any]], Meta(min_length=1, max_length=_OBJECTIVES_AT_MOST)]
 

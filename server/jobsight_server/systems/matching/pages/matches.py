@@ -43,7 +43,7 @@ Jobs = Annotated[list[Any], Meta(max_length=10_000)]
 
 
 class JobBatch(msgspec.Struct, forbid_unknown_fields=True):
-    """Jobs to match (docs/use/matching.md); ``objectives`` override the administrator's.
+    """Jobs to match (systems/matching/README.md); ``objectives`` override the administrator's.
 
     With a ``key``, the batch can be sent again: its matched jobs keep their match.
     """
@@ -54,7 +54,7 @@ class JobBatch(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class QueuedBatch(msgspec.Struct, forbid_unknown_fields=True):
-    """Jobs to queue (docs/use/matching.md). With a ``key``, they can be sent again: no job is queued twice."""
+    """Jobs to queue (systems/matching/README.md). With a ``key``, they can be sent again: no job is queued twice."""
 
     jobs: Jobs
     key: SubmissionKey | None = None
