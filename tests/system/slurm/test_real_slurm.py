@@ -157,7 +157,8 @@ def documented_command() -> str:
 
 def test_processor_time_is_within_five_per_cent_of_what_the_programs_burned(wave: Wave) -> None:
     burned = {job: wave.work.cpu_s(job) for job in wave.jobs if job.measured}
-    ratios = {job: wave.live.used(job.job_id, "cpu") / cpu_s for job, cpu_s in burned.items() if cpu_s > 1}
+    # Holding memory takes up to 2 s.
+    ratios = {job: wave.live.used(job.job_id, "cpu") / cpu_s for job, cpu_s in burned.items() if cpu_s > 4}
     assert len(ratios) == 7
     assert not {job: ratio for job, ratio in ratios.items() if not 0.95 < ratio < 1.05}
 
