@@ -21,11 +21,19 @@ from jobsight_server.upgrade.migrate import upgrade
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On PostgreSQL, `make test` runs only what is marked ``storage``; `make check` runs everything there."""
-    for item in items:
-        on = getattr(item, "callspec", None)
-        if on and on.params.get("database_url") == "postgresql" and not item.get_closest_marker("storage"):
+    """On PostgreSQL, `make test` runs only what is marked ``storage``; `make check` runs everything, with one seed."""
+    there = [item for item in items if parameters(item).get("database_url") == "postgresql"]
+    for item in there:
+        if not item.get_closest_marker("storage"):
             item.add_marker("exhaustive")
+    left_out = {item for item in there if parameters(item).get("seed", 0)}
+    items[:] = [item for item in items if item not in left_out]
+
+
+def parameters(item: pytest.Item) -> dict[str, Any]:
+    """Return the parameters of a test by name."""
+    call = getattr(item, "callspec", None)
+    return call.params if call else {}
 
 
 @pytest.fixture(scope="session")
