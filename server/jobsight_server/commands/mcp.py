@@ -1,7 +1,7 @@
 """``jobsight mcp``: answers an assistant's questions about one user's jobs, by the Model Context Protocol on stdio.
 
 Each tool reads the HTTP API of a running server with the caller's token, so that its rights are the token's. No tool
-takes a user: all ask about the one for whom the command was started. Answers say what to do, how sure that is, and
+takes a user: all ask about that of ``--user``. Answers say what to do, how sure that is, and
 the figures behind it, as the API has them.
 """
 
