@@ -117,7 +117,7 @@ def test_what_was_measured_in_part_is_a_lower_bound_and_the_rest_is_right(
     (whole,) = (run for job, run in zip(jobs, runs, strict=True) if job.label == "1 whole")
     assert (whole["processors"], whole["asked_processors"]) == (16, 1)
     owner, stranger = live.cluster.users[2], live.cluster.users[1]
-    assert f"{work.memory_bytes(jobs[-1]) / MIB:.0f}"[:2] in live.seff(owner, f"{array}_2")
+    assert f"{live.used(jobs[-1].job_id, 'memory') / MIB:.0f} MiB" in live.seff(owner, f"{array}_2")
     with pytest.raises(RuntimeError, match="no job"):
         live.seff(stranger, f"{array}_2")
 
