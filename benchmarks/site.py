@@ -226,7 +226,7 @@ class ServedSite:
         """CPU seconds of the answering process."""
         spent = 0.0
         for process in self.process.children(recursive=True):
-            if "query" in process.cmdline():
+            if process.name() == "jobsight query":
                 times = process.cpu_times()
                 spent += times.user + times.system
         return spent

@@ -154,8 +154,7 @@ class Memory:
         found = psutil.Process(self._site.process.pid).children(recursive=True)
         for process in found:
             with contextlib.suppress(psutil.Error):
-                words = process.cmdline()
-                role = words[words.index("jobsight_server.serve.roles") + 1]
+                role = process.name().removeprefix("jobsight ")
                 used = process.cpu_times()
                 self.bytes[role, process.pid].append((time.time(), process.memory_info().rss))
                 self.cpu_s[role, process.pid] = used.user + used.system

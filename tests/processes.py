@@ -17,6 +17,16 @@ def children(pid: int, *, recursive: bool = False) -> dict[int, list[str]]:
     return found
 
 
+def roles(pid: int) -> dict[str, int]:
+    """Return the processes of a server's roles, by the names that ``ps`` shows."""
+    found = {}
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(pid).children():
+            with suppress(psutil.NoSuchProcess):
+                found[child.name().removeprefix("jobsight ")] = child.pid
+    return found
+
+
 def is_running(pid: int) -> bool:
     """Return whether the process exists and is not an unreaped zombie."""
     with suppress(psutil.NoSuchProcess):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests import make
 from tests.make import not_none
-from tests.processes import children
+from tests.processes import roles
 
 AT_ONCE = 32
 # 47 to 53 MiB in most runs, 65 in one of ten: how many bodies wait while one is unpacked is a matter of the moment.
@@ -23,8 +23,7 @@ LIMIT = 16 * 2**20
 
 def writer_of(pid: int) -> int:
     """The process id of the role "writer"."""
-    (writer,) = (child for child, words in children(pid).items() if "writer" in words)
-    return writer
+    return roles(pid)["writer"]
 
 
 def memory(pid: int, line: str) -> int:

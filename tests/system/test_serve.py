@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests import make, processes
+from tests import make
 from tests.make import not_none
+from tests.processes import roles
 
 from jobsight_server.cli import main
 from site_run import JOBSIGHT, Site, wait_until
@@ -32,15 +33,6 @@ def serving(directory: Path) -> Iterator[Site]:
     site = make.site(directory / "site", "--follow-interval-s", "0.1")
     with site.serve():
         yield site
-
-
-def roles(pid: int) -> dict[str, int]:
-    """The roles by name."""
-    found = {}
-    for child, words in processes.children(pid).items():
-        if "jobsight_server.serve.roles" in words:
-            found[words[words.index("jobsight_server.serve.roles") + 1]] = child
-    return found
 
 
 def post(url: str, site: Site, sequence: int) -> int:

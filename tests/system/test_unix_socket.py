@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from tests import make
 from tests.make import not_none
-from tests.processes import children
+from tests.processes import children, roles
 
 from jobsight_server.cli import main
 from jobsight_server.front.addresses import check_addresses, close, listen
@@ -64,7 +64,7 @@ def test_it_is_shared_replaced_after_a_kill_and_removed_at_the_end(site: Site, p
         assert status(path, "GET /ready HTTP/1.1\r\nHost: x\r\n\r\n") == 200, "the first still has it"
         assert site.process is not None
         inode = path.stat().st_ino
-        (query,) = (child for child, words in children(site.process.pid).items() if "query" in words)
+        query = roles(site.process.pid)["query"]
         os.kill(query, signal.SIGKILL)
         wait_until(lambda: path.stat().st_ino != inode and _answers(path), 60, lambda: "no new query role answers")
         site.kill()
@@ -92,7 +92,7 @@ def test_an_address_that_becomes_free_is_waited_for(
 def test_a_server_waits_for_the_processes_of_a_killed_one(site: Site, path: Path) -> None:
     with site.serve():
         supervisor = not_none(site.process)
-        (query,) = (child for child, words in children(supervisor.pid).items() if "query" in words)
+        query = roles(supervisor.pid)["query"]
         ending = [query, *children(query)]
         for pid in ending:
             os.kill(pid, signal.SIGSTOP)

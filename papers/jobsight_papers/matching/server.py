@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import logging
-import signal
 import sys
-import threading
 
-from jobsight_server.serve.supervisor import Supervisor
+from jobsight_server.front.prefork import note_the_end
+from jobsight_server.serve.supervisor import supervise
 from jobsight_server.settings.declared import Settings
 
 
 def main() -> None:
     """Serve until a signal to stop."""
     logging.basicConfig(level=logging.WARNING)
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    Supervisor(Settings.from_json(sys.stdin.readline())).run(stop)
+    supervise(Settings.from_json(sys.stdin.readline()), note_the_end())
 
 
 if __name__ == "__main__":

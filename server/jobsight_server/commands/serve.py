@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
-import signal
 import sys
-import threading
 from collections.abc import Collection, Sequence
 from importlib.util import find_spec
 
@@ -17,9 +15,9 @@ from jobsight_server.command_line.arguments import add_settings, settings_of
 from jobsight_server.command_line.databases import shown_database
 from jobsight_server.commands.database import lock_database, open_database
 from jobsight_server.front.addresses import check_addresses, tcp_address, unix_path
+from jobsight_server.front.prefork import note_the_end
 from jobsight_server.ground.errors import UserError
-from jobsight_server.serve.roles import ROLES
-from jobsight_server.serve.supervisor import Supervisor, addresses_of
+from jobsight_server.serve.supervisor import ROLES, addresses_of, supervise
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.clusters import listed
 from jobsight_server.storage.lock import ServerLock
@@ -108,15 +106,13 @@ def _roles(only: Sequence[str] | None, declared: Collection[str]) -> tuple[str, 
 def _serve(args: argparse.Namespace, settings: Settings, lock: ServerLock, roles: Sequence[str]) -> None:
     engine = open_database(args)
     engine.dispose()
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = note_the_end()
     print(f"jobsight: database {shown_database(engine)}")
     for source in settings.accounting if "background" in roles else ():
         absent = "" if source.sacct or source.place.exists() else " (does not exist yet)"
         print(f"jobsight: following {source.name} as cluster {source.cluster}{absent}")
     sys.stdout.flush()
-    Supervisor(settings, lock.renew, lambda: _say_ready(settings, roles), roles).run(stop)
+    supervise(settings, stop, roles, lock.renew, lambda: _say_ready(settings, roles))
 
 
 def _say_ready(settings: Settings, roles: Sequence[str]) -> None:

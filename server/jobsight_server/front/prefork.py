@@ -1,4 +1,4 @@
-"""Processes that another one watches: a sign of life, restarts, the end with the parent; several workers of one role.
+"""Processes forked from one that watches them: a sign of life, restarts, the end with the parent.
 
 A process that computes, waits for its database or gets little CPU time still gives a sign of life now and then. A
 process that was stopped, or has a stuck event loop, never does.
@@ -12,10 +12,11 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from functools import partial
-from types import FrameType
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
 
 from jobsight_server.ground.errors import UserError
 
@@ -27,7 +28,11 @@ PATIENCE = 60
 _LOOK_S = 1.0
 _QUICK_END_S = 3.0  # a process that ends sooner after its start has a lasting fault, such as a port in use
 _QUICK_ENDS = 3
-_PAUSE_S = 0.2
+REFUSED = 3
+"""Exit status of a process whose database belongs to another server: restarting it cannot help."""
+_ENDING = (signal.SIGTERM, signal.SIGINT)
+_STOP_S = 25.0
+_LOOK_AT_END_S = 0.05
 _GRACE_S = 30.0
 
 
@@ -100,8 +105,8 @@ class Watch:
         return False
 
 
-def exit_with_parent(descriptor: int = 0, grace_s: float = _GRACE_S) -> None:
-    """End this process when standard input, a pipe from the parent, closes.
+def exit_with_parent(descriptor: int, grace_s: float = _GRACE_S) -> None:
+    """End this process when the descriptor, a pipe from the parent, closes.
 
     It gets SIGTERM first and, if it still runs ``grace_s`` seconds later, SIGKILL: no parent is left to do it.
     """
@@ -117,69 +122,106 @@ def _wait(descriptor: int, grace_s: float) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def run_workers(
-    count: int, work: Callable[[Callable[[], None]], None], beat: Callable[[], None] = lambda: None
-) -> None:
-    """Run ``work`` in ``count`` children, forked to share memory, until SIGTERM or SIGINT; pass it on to them.
+def note_the_end() -> threading.Event:
+    """Return an event that SIGTERM or SIGINT sets."""
+    stop = threading.Event()
+    for number in _ENDING:
+        signal.signal(number, lambda *_: stop.set())
+    return stop
 
-    ``work`` gets the function for its sign of life; ``beat``, for this process's own, runs several times a second.
 
-    Raises:
-        UserError: workers cannot stay up; their last messages are on standard error.
+Work = Callable[[Callable[[], None]], int]
+"""What a child does: it gets the function for its sign of life, and returns its exit status."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Child:
+    name: str
+    work: Work
+    watch: Watch
+
+
+class Children:
+    """Processes that share the memory of this one; each is started again if it ends by itself or is stuck.
+
+    They end with the block, and with this process, however it ends.
     """
-    parent_alive, held = os.pipe()  # the other end closes with this process, however it ends
-    started: dict[int, Watch] = {}
-    stopping = False
 
-    def stop(number: int, _frame: FrameType | None) -> None:
-        nonlocal stopping
-        stopping = True
-        for child in started:
-            os.kill(child, signal.SIGTERM)
+    def __init__(self, keep: Collection[int] = ()) -> None:
+        """Children have the descriptors ``keep`` and the standard ones, as a new program would."""
+        self._keep = keep
+        self._parent_alive, self._held = os.pipe()  # the other end closes with this process
+        self._children: dict[int, _Child] = {}
 
-    def start(watch: Watch) -> None:
-        child = os.fork()
-        if child == 0:
-            os.close(held)
-            _be_worker(parent_alive, partial(work, beater(watch.descriptor)))
-        started[child] = watch
-        if stopping:
-            os.kill(child, signal.SIGTERM)
+    def __enter__(self) -> Self:
+        return self
 
-    try:
-        for _ in range(count):
-            start(Watch("query worker"))
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, stop)
-        while started:
-            child, status = os.waitpid(-1, os.WNOHANG)
-            if child == 0:
-                beat()
-                for worker, watch in started.items():
-                    watch.look(worker)
-                time.sleep(_PAUSE_S)
-                continue
-            watch = started.pop(child)
-            if not stopping:
-                watch.restart(child, status)
-                start(watch)
-    finally:
-        os.close(parent_alive)
-        os.close(held)
+    def __exit__(self, *_: object) -> None:
+        """End all children: those that do not within 25 s are killed."""
+        deadline = time.monotonic() + _STOP_S
+        for pid in self._children:
+            os.kill(pid, signal.SIGTERM)
+        for pid, child in self._children.items():
+            while os.waitpid(pid, os.WNOHANG) == (0, 0):
+                if time.monotonic() > deadline:
+                    log.warning("the %s did not stop within %.0f s; killing it", child.name, _STOP_S)
+                    os.kill(pid, signal.SIGKILL)
+                    os.waitpid(pid, 0)
+                    break
+                time.sleep(_LOOK_AT_END_S)
+            child.watch.close()
+        os.close(self._parent_alive)
+        os.close(self._held)
 
-
-def _be_worker(parent_alive: int, work: Callable[[], None]) -> None:
-    """Run a worker, and never return: this process must not continue with the parent's call stack."""
-    status = 1
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, signal.SIG_DFL)
-    try:
-        exit_with_parent(parent_alive)
-        work()
-        status = 0
-    except Exception:  # os._exit below prints no traceback
-        log.exception("a query worker failed")
-    finally:
+    def start(self, name: str, work: Work, watch: Watch | None = None) -> None:
+        """Fork a process that does the work."""
+        child = _Child(name, work, watch or Watch(name))
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # for the child's own handlers, not the parent's
         sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
+        pid = os.fork()
+        if pid == 0:
+            self._be(child)
+        self._children[pid] = child
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def look(self) -> None:
+        """Start those again that have ended, and end those that are stuck; call this several times a second.
+
+        Raises:
+            UserError: a child cannot stay up; its last messages are on standard error.
+        """
+        for pid, child in list(self._children.items()):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if not ended:
+                child.watch.look(pid)
+                continue
+            del self._children[pid]
+            code = os.waitstatus_to_exitcode(status)
+            if code == REFUSED:
+                raise UserError(f"the {child.name} cannot work on this database; see the messages above")
+            child.watch.restart(pid, code)
+            self.start(child.name, child.work, child.watch)
+
+    def _be(self, child: _Child) -> None:
+        """Do the child's work, and never return: this process must not continue with the parent's call stack."""
+        status = 1
+        try:
+            for number in _ENDING:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
+            _close_all_but({0, 1, 2, self._parent_alive, child.watch.descriptor, *self._keep})
+            exit_with_parent(self._parent_alive)
+            status = child.work(beater(child.watch.descriptor))
+        except Exception:  # os._exit below prints no traceback
+            log.exception("the %s failed", child.name)
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+
+
+def _close_all_but(kept: Collection[int]) -> None:
+    """Close the parent's other files and sessions in this child: its locks must end with it."""
+    for descriptor in {int(file.name) for file in Path("/dev/fd").iterdir()} - {*kept}:
+        with suppress(OSError):  # that of the directory itself
+            os.close(descriptor)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.advice.changes import ChangeWatch
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.forecasts.outlooks import refresh_outlooks
+from jobsight_server.front.prefork import note_the_end
 from jobsight_server.ground.periodic import BackgroundWork
 from jobsight_server.ground.seldom import Seldom
 from jobsight_server.learning.finished import LearningOptions, profile_finished
@@ -26,6 +27,8 @@ from jobsight_server.learning.late import profile_late
 from jobsight_server.profiler.site_monitoring import SiteMonitoring
 from jobsight_server.profiler.so_far import watch_running
 from jobsight_server.settings.declared import AccountingSource, Settings
+from jobsight_server.storage.engine import open_engine
+from jobsight_server.storage.lock import ROLE_LOCK_S, role_lock
 from jobsight_server.storage.readings.size_cap import keep_size
 from jobsight_server.storage.server_states import EVERY_S, record_state
 from jobsight_server.storage.statistics import refresh_if_grown, refresh_statistics
@@ -38,6 +41,13 @@ _UNREADABLE_S, _MOST_UNREADABLE = 60.0, 1000  # log lines about unreadable files
 _LOOK_AT_GROWTH_S = 30.0
 _ASK_AGAIN_S = _OUTLOOKS_S = 60.0
 _LOOK_AT_RUNNING_S = 15.0  # agents send about once a minute
+
+
+def run_role(settings: Settings, _beat: Callable[[], None], _clusters: Sequence[str]) -> None:
+    """Follow accounting, profile jobs and maintain the database until SIGTERM; one process per database."""
+    engine, stop = open_engine(settings.database), note_the_end()
+    with role_lock(engine, "background", ROLE_LOCK_S) as fence:
+        run_until(stop, fence.guard(engine), settings)
 
 
 def run_until(

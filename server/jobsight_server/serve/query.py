@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gc
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from math import inf
 
 from jobsight_server.front.addresses import close, listen
-from jobsight_server.front.prefork import run_workers
+from jobsight_server.front.prefork import Children, note_the_end
 from jobsight_server.front.server import BACKLOG, Front, recorder, run
 from jobsight_server.front.table import process_limits
 from jobsight_server.front.wsgi import READING, WsgiBridge
@@ -20,6 +20,7 @@ from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import open_engine
 
 _GRACE_S = 10
+_PAUSE_S = 0.2
 _QUESTION, _HEALTH, _READY = "/api/v1/predictions", "/health", "/ready"
 _HELD_BYTES = 64 * 2**20  # bytes of bodies and answers, over all connections of a process
 # Bytes of a body from which its list of questions, or of ids, must not delay those about one job.
@@ -29,18 +30,23 @@ _CHANGE_S = 5.0  # longest wait of a change for another process that writes
 _ASKED_BY_POST = frozenset({_QUESTION, "/api/v1/advice", "/api/v1/forecasts"})
 
 
-def serve_queries(settings: Settings, beat: Callable[[], None]) -> None:
+def run_role(settings: Settings, beat: Callable[[], None], _clusters: Sequence[str]) -> None:
     """Serve the main port until SIGTERM: ``query_workers`` processes on the same listening sockets."""
     with ExitStack() as ended:
         listeners = []
         for address in settings.listen:
             listeners.append(listen(address, BACKLOG, settings.socket_owner))
             ended.callback(close, listeners[-1])
-        gc.freeze()  # a collection in a worker would copy the pages of all objects that it shares with the others
-        run_workers(settings.query_workers, partial(_query_worker, settings, listeners), beat)
+        stop = note_the_end()
+        with Children([listener.fileno() for listener in listeners]) as workers:
+            for _ in range(settings.query_workers):
+                workers.start("query worker", partial(_query_worker, settings, listeners))
+            while not stop.wait(_PAUSE_S):
+                beat()
+                workers.look()
 
 
-def _query_worker(settings: Settings, listeners: list[socket.socket], beat: Callable[[], None]) -> None:
+def _query_worker(settings: Settings, listeners: list[socket.socket], beat: Callable[[], None]) -> int:
     write_engine = open_engine(settings.database, patience_s=_CHANGE_S)
     app = create_app(settings, open_engine(settings.database, "read"), write_engine)
     # Threads of their own: full ones do not slow others.
@@ -68,3 +74,4 @@ def _query_worker(settings: Settings, listeners: list[socket.socket], beat: Call
     gc.collect()
     gc.freeze()
     run(front, listeners)
+    return 0

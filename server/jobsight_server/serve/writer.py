@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import partial
 
 from jobsight_server.front.addresses import listen
@@ -17,7 +18,7 @@ from jobsight_server.ingest.reception import IngestReply, Reception
 from jobsight_server.ingest.wire import TooLargeError
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import open_engine
-from jobsight_server.storage.lock import Fence
+from jobsight_server.storage.lock import ROLE_LOCK_S, Fence, role_lock
 
 _HEALTH = ("/health", "/ready")
 _HELD_BYTES = 8 * 2**20
@@ -96,10 +97,20 @@ def _joined(headers: Headers, wanted: bytes) -> str:
     return ",".join([value.decode("latin-1") for name, value in headers if name == wanted])
 
 
-def serve_writer(
-    settings: Settings, fences: Sequence[Fence], beat: Callable[[], None], clusters: frozenset[str] | None = None
+def run_role(settings: Settings, beat: Callable[[], None], clusters: Sequence[str]) -> None:
+    """Collect samples of ``clusters``, or of all if empty, until SIGTERM: one process, with a thread that writes."""
+    # In one order: two writers with common clusters must never wait for each other.
+    names = [f"writer of {cluster}" for cluster in sorted(set(clusters))] or ["writer"]
+    with ExitStack() as locks:
+        # An engine each: in PostgreSQL each lock keeps a session, and a pool has few.
+        fences = [locks.enter_context(role_lock(open_engine(settings.database), name, ROLE_LOCK_S)) for name in names]
+        _serve(settings, fences, beat, frozenset(clusters) or None)
+
+
+def _serve(
+    settings: Settings, fences: Sequence[Fence], beat: Callable[[], None], clusters: frozenset[str] | None
 ) -> None:
-    """Serve until SIGTERM; everything acknowledged is stored. ``clusters``: those collected here; None is all."""
+    """Serve until SIGTERM; everything acknowledged is stored."""
     listener = listen(settings.ingest_listen, BACKLOG)
     engine = open_engine(settings.database)
     reception = Reception(settings, engine, ThreadPoolExecutor(_THREADS, "ingest"), fences=fences, collected=clusters)

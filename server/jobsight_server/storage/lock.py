@@ -83,6 +83,9 @@ def take_over(engine: Engine, role: str, end: Callable[[], None]) -> Fence:
 
 log = logging.getLogger(__name__)
 
+ROLE_LOCK_S = 30.0
+"""Longest wait for the lock of a role: roles of a killed server may still be ending."""
+
 _LOOK_S = 1.0  # time between checks of the session that holds the lock in PostgreSQL
 _LOOK_AGAIN_S = 0.2  # time between attempts at a lock that another process holds
 

@@ -28,7 +28,7 @@ import signal, time
 from jobsight_server.front.prefork import exit_with_parent
 
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
-exit_with_parent(grace_s=0.5)
+exit_with_parent(0, grace_s=0.5)
 time.sleep(600)
 """
 

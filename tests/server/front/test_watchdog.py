@@ -40,7 +40,11 @@ def work(beat):
         time.sleep(0.1)
         beat()
 
-prefork.run_workers(1, work)
+stop = prefork.note_the_end()
+with prefork.Children() as children:
+    children.start("worker", work)
+    while not stop.wait(0.2):
+        children.look()
 """
 
 
@@ -83,8 +87,8 @@ def test_a_worker_that_does_not_answer_is_replaced(parents: dict[str, Parent], k
     parent = parents[kind]
     wait_until(parent.has_replaced, 60, parent.log.read_text)
     log = parent.log.read_text()
-    assert f"query worker, process {parent.first}, runs but does not answer: 12 looks in vain" in log
-    assert f"the query worker, process {parent.first}, ended with status 9" in log
+    assert f"the worker, process {parent.first}, runs but does not answer: 12 looks in vain" in log
+    assert f"the worker, process {parent.first}, ended with status -9" in log
     if kind == "stuck":
         assert "in stuck_here" in log, "the log does not say where"
 
