@@ -14,12 +14,12 @@ from jobsight_server.accounting.runs import ENDED, QUEUED, RUNNING, STATES, Fail
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.ground.answers import Metric, Record
 from jobsight_server.ground.job_names import application
+from jobsight_server.ground.listed_rows import page_of_rows
 from jobsight_server.ground.listing import Asked, Listing, ListPage
 from jobsight_server.ground.parameters import NAME, SPAN, TIME, Parameter, above_zero, choice_of, whole_number
 from jobsight_server.queries.job_named import named, named_or_task, task_of
 from jobsight_server.queries.running import WATCHED, forecasts_of, over_bound, used_so_far
 from jobsight_server.storage.job_counts import NUMBER
-from jobsight_server.storage.listed_rows import page_of_rows
 from jobsight_server.storage.schema import job_counts, job_nodes, jobs, profiles, running_use
 from jobsight_server.storage.schema.jobs import (
     ASKED_MEMORY,

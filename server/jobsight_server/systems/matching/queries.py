@@ -11,9 +11,9 @@ from msgspec import Meta
 from sqlalchemy import Connection, Row, func, select
 
 from jobsight_server.ground.answers import Record
+from jobsight_server.ground.listed_rows import page_of_rows
 from jobsight_server.ground.listing import Asked, Listing, ListPage
 from jobsight_server.ground.parameters import NAME, Parameter, choice_of, whole_number
-from jobsight_server.storage.listed_rows import page_of_rows
 from jobsight_server.systems.matching.catalogue import MOST_POLICIES, Catalogue, HeldPart, ResourcePolicy
 from jobsight_server.systems.matching.resource_state import ResourceError
 from jobsight_server.systems.matching.store_matches import NO_MATCH
