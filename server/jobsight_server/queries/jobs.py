@@ -258,11 +258,9 @@ def job_list(connection: Connection, reader: AnswerReader, now: float, asked: As
         narrowed += [] if cluster else [jobs.c.cluster.in_(ran_on or [""])]
     given = {"cluster": cluster, "user": user, "state": state}
     given = {name: value for name, value in given.items() if value is not None}
-    # Of open runs there are few: not by the index of the user's, which has all of theirs.
-    is_open = state in (RUNNING, QUEUED)
-    column_of = {
-        name: func.coalesce(jobs.c[name], "") if is_open and name != "state" else jobs.c[name] for name in given
-    }
+    # Of open runs there are few: not by the index of the user's, which has all of theirs. Nearly all runs have ended.
+    misleading = {"cluster", "user"} if state in (RUNNING, QUEUED) else {"state"}
+    column_of = {name: func.coalesce(jobs.c[name], "") if name in misleading else jobs.c[name] for name in given}
     wanted = narrowed + [column_of[name] == value for name, value in given.items()]
     # In a span of ends, the newest recorded need not be in it: an index has those of the span by their end.
     by_end = is_span or asked.sort == "end"

@@ -129,31 +129,31 @@ def _adjust(site: FindingsSite, settings: Settings, cluster: str, keep: Sequence
 
 
 def _idle(site: FindingsSite) -> Found:
-    """Yield users who keep few of their processors or GPUs busy."""
+    """Yield users who keep few of their processors or GPUs busy, the dearest first."""
     for metric, at_most in _BUSY_AT_MOST.items():
         noun, of_node = ("processor", site.processors) if metric == "cpu" else ("GPU", _GPUS_OF_A_NODE)
         kind: Kind = "idle processors" if metric == "cpu" else "idle GPUs"
         what: Held = "processors" if metric == "cpu" else "gpus"
-        most = _most_held(site, what)
-        for cluster, user, requested, used in site.sums(metric, columns=("requested", "used")):
-            cost = (requested - used) / 3600.0 / site.weeks / of_node
-            if used > at_most * requested or cost < WORTH_HOURS:
-                continue
+        found = [
+            (cost, cluster, user, requested, used)
+            for cluster, user, requested, used in site.sums(metric, columns=("requested", "used"))
+            if used <= at_most * requested
+            and (cost := (requested - used) / 3600.0 / site.weeks / of_node) >= WORTH_HOURS
+        ]
+        for number, (cost, cluster, user, requested, used) in enumerate(sorted(found, reverse=True)):
             busy = f"{percent(used / requested)} of {requested / 3600.0 / site.weeks:,.0f} {noun}-hours a week"
-            of_one = most.get((cluster, user)) or 0
-            action, to_user = to_ask(user, what, of_one), f"your jobs were busy for {busy}. {to_do(what, of_one)}"
+            most = _most_held(site, what, cluster, user) if number < LISTED else 0  # later ones are not shown
+            action, to_user = to_ask(user, what, most), f"your jobs were busy for {busy}. {to_do(what, most)}"
             jobs = site.jobs(cluster, user=user, state="ended", profiled="yes")
             yield ("user", cluster, user), Finding(kind, f"Busy for {busy}.", action, cost, jobs, to_user=to_user)
 
 
-def _most_held(site: FindingsSite, what: Held) -> dict[tuple[str, str], int]:
-    """Return how many the job with the most held in these days, by cluster and user."""
-    if site.days is None:
-        return {}
+def _most_held(site: FindingsSite, what: Held, cluster: str, user: str) -> int:
+    """Return how many the user's job with the most held in these days."""
+    assert site.days is not None  # of a user with sums
     ends = (jobs.c.end >= site.days.first * DAY_S, jobs.c.end < (site.days.last + 1) * DAY_S)
-    of = select(jobs.c.cluster, jobs.c.user, func.max(jobs.c[what])).where(is_ended, *ends)
-    rows = site.connection.execute(of.group_by(jobs.c.cluster, jobs.c.user))
-    return {(cluster, user): number or 0 for cluster, user, number in rows}
+    of_user = (is_ended, jobs.c.cluster == cluster, jobs.c.user == user)
+    return site.connection.scalar(select(func.max(jobs.c[what])).where(*of_user, *ends)) or 0
 
 
 def _changed(site: FindingsSite, rows: list[Row]) -> Found:
