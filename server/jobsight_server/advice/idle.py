@@ -32,6 +32,16 @@ def used(busy: float, what: Held, jobs: int, most: int) -> str:
     return f"{found} {to_do(what, most, is_one=jobs == 1)}"
 
 
+def unseen(held_hours: float, jobs: int) -> str:
+    """Write that ``jobs`` used hardly any of the processor-hours that they held, and what to do."""
+    subject = "1 job" if jobs == 1 else f"{jobs:,} jobs"
+    return (
+        f"{subject} held {held_hours:,.0f} processor-hours and used less than 0.5 % of them: idle, or the processes "
+        "were started outside the batch system, which then cannot see or end them. Start them by its own "
+        "launcher, such as srun, or an mpirun that knows the batch system."
+    )
+
+
 def to_do(what: Held, most: int, *, is_one: bool = False) -> str:
     """Write to a user what to do about idle ones, of which no job held more than ``most``; ``is_one``: of one job."""
     if most == 1 and what == "processors":

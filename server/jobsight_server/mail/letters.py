@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from textwrap import fill, indent
 
-from jobsight_server.advice.idle import used
-from jobsight_server.queries.lost import Killed, Unseen
+from jobsight_server.advice.idle import unseen, used
+from jobsight_server.queries.lost import IdleUse, Killed
 from jobsight_server.queries.report import Report, ReportFinding
 from jobsight_server.savings.today import Line, together
 
@@ -19,8 +19,6 @@ def letters(found: Report) -> dict[str, str]:
     of: dict[str, list[str]] = defaultdict(list)
     for finding in found.findings:
         of[finding.user] += _paragraphs(finding)
-    for one in found.unseen:
-        of[one.user].append(fill(_unseen(one), _WIDTH))
     period = f"from {found.waste.first_day} to {found.waste.last_day} (UTC)"
     return {user: "\n\n".join([f"About your jobs that ended {period}:", *texts]) for user, texts in of.items()}
 
@@ -35,7 +33,7 @@ def _paragraphs(finding: ReportFinding) -> Iterator[str]:
         of = f"{first.size}{f' that requests {first.request}' if len(advice) > 1 else ''}"
         yield "\n".join([fill(f"{name} on {of}: {first.text}", _WIDTH), *_pasted(lines)])
     for idle in finding.idle:
-        yield fill(f"{name}: {used(idle.busy, idle.what, idle.jobs, idle.most)}", _WIDTH)
+        yield fill(_idle(idle, name), _WIDTH)
 
 
 def _pasted(lines: Sequence[Line]) -> Iterator[str]:
@@ -57,10 +55,7 @@ def _killed(one: Killed) -> str:
     return f"{subject} {why}{others}; {one.hours:,.0f} processor-hours were lost{' in all' if others else ''}."
 
 
-def _unseen(one: Unseen) -> str:
-    subject = "1 job" if one.jobs == 1 else f"{one.jobs:,} jobs"
-    return (
-        f"{subject} held {one.hours:,.0f} processor-hours and used less than 0.5 % of them: idle, or the processes "
-        "were started outside the batch system, which then cannot see or end them. Start them by its own "
-        "launcher, such as srun, or an mpirun that knows the batch system."
-    )
+def _idle(one: IdleUse, name: str) -> str:
+    if one.is_seen:
+        return f"{name}: {used(one.busy, one.what, one.jobs, one.most)}"
+    return f"{one.application}: {unseen(one.held_hours, one.jobs)}".removeprefix(": ")  # of several applications

@@ -53,6 +53,20 @@ _IDLE_GPUS = (
     .where(is_ended, jobs.c.gpus > 0, or_(profiles.c.mean.is_not(None), profiles.c.value <= GPU_IDLE * jobs.c.gpus))
     .group_by(jobs.c.user, jobs.c.application)
 )
+_NAME = func.coalesce(jobs.c.application, "")
+_UNSEEN = (
+    select(
+        jobs.c.user,
+        func.min(_NAME),
+        func.max(_NAME),
+        func.max(jobs.c.processors),
+        func.count(),
+        func.sum(jobs.c.processors * TOOK_S),
+    )
+    .join(profiles, _profile("cpu"))
+    .where(jobs.c.processors > 0, profiles.c.reason == IDLE.reason)
+    .group_by(jobs.c.user)
+)
 
 
 class Killed(Record):
@@ -78,7 +92,9 @@ class Killed(Record):
 class IdleUse(Record):
     """Processors or GPUs that jobs of a user's application held, in hours, and how much of that was idle.
 
-    ``most``: so many held the job with the most; 0 is unknown.
+    ``most``: so many held the job with the most; 0 is unknown. ``is_seen`` is false for runs that used hardly any CPU
+    time of their processors: they were idle, or the batch system did not see their processes. These are all of one
+    user's, because the cause is how they are started; ``application`` is empty if they are of several.
     """
 
     user: str
@@ -88,19 +104,12 @@ class IdleUse(Record):
     jobs: int
     held_hours: float
     idle_hours: float
+    is_seen: bool = True
 
     @property
     def busy(self) -> float:
         """Return the share that was busy."""
         return 1.0 - self.idle_hours / self.held_hours
-
-
-class Unseen(Record):
-    """A user's runs that used hardly any CPU time of their processors, and the processor-hours that they held."""
-
-    user: str
-    jobs: int
-    hours: float
 
 
 def killed_jobs(connection: Connection) -> list[Killed]:
@@ -117,7 +126,7 @@ def killed_jobs(connection: Connection) -> list[Killed]:
 
 
 def idle_jobs(connection: Connection, days: Days) -> Iterator[IdleUse]:
-    """Yield the use of processors and GPUs by application, of the jobs of which it is known.
+    """Yield the use of processors and GPUs by application, of the jobs of which it is known, and the unseen runs.
 
     Logs with the busiest moment of GPUs alone prove only those idle that were never busy.
     """
@@ -131,13 +140,8 @@ def idle_jobs(connection: Connection, days: Days) -> Iterator[IdleUse]:
         of.held_hours += amounts.requested_hours
         of.idle_hours += amounts.requested_hours - amounts.used_hours
     yield from of_processors.values()
+    for user, first, last, most_processors, number, held_s in connection.execute(_UNSEEN):
+        application, hours = first if first == last else "", held_s / 3600.0
+        yield IdleUse(user, application, "processors", most_processors, number, hours, hours, is_seen=False)
     for user, application, most_gpus, number, held_s, idle_s in connection.execute(_IDLE_GPUS):
         yield IdleUse(user, application or "", "gpus", most_gpus, number, held_s / 3600.0, idle_s / 3600.0)
-
-
-def unseen_runs(connection: Connection) -> list[Unseen]:
-    """Return the users with runs that were idle or not seen by the batch system; those that held most are first."""
-    hours = func.sum(jobs.c.processors * TOOK_S) / 3600.0
-    query = select(jobs.c.user, func.count(), hours).join(profiles, _profile("cpu")).group_by(jobs.c.user)
-    query = query.where(jobs.c.processors > 0, profiles.c.reason == IDLE.reason).order_by(hours.desc())
-    return [Unseen(user, number, float(held)) for user, number, held in connection.execute(query)]

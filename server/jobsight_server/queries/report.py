@@ -17,7 +17,7 @@ from jobsight_server.ground.answers import Record, Share
 from jobsight_server.ground.event_counts import read_event_counts
 from jobsight_server.profiler.sampled import NO_NODES, NO_SAMPLES
 from jobsight_server.queries.accuracy import ACCURACY, AccuracyList, accuracy_list
-from jobsight_server.queries.lost import IdleUse, Killed, Unseen, idle_jobs, killed_jobs, unseen_runs
+from jobsight_server.queries.lost import IdleUse, Killed, idle_jobs, killed_jobs
 from jobsight_server.queries.rejected import REJECTIONS, rejections
 from jobsight_server.savings.confidence import Freed, over_users
 from jobsight_server.savings.savings import REASONS, Asking
@@ -81,7 +81,7 @@ class ReportFinding(Record):
 
     ``share`` is the largest of its effects, ``of`` what all jobs requested or held: memory that is freed, from tomorrow
     (``fitted_hours``) or from day one (``replayed_hours``, null where it is not counted alone, or no line changes
-    memory); shorter limits; processor-hours lost by kills, or idle; idle GPU-hours.
+    memory); shorter limits; processor-hours lost by kills, idle, or unseen; idle GPU-hours.
     """
 
     user: str
@@ -138,7 +138,6 @@ class Report(Record):
     kept: list[Line]
     killed: list[Killed]
     idle: list[IdleUse]
-    unseen: list[Unseen]
     unasked_jobs: int
     unasked_hours: float
     node_bytes: float | None
@@ -182,7 +181,6 @@ def report(
         kept=unadvised[:KEPT],
         killed=killed,
         idle=idle,
-        unseen=unseen_runs(connection),
         unasked_jobs=unasked,
         unasked_hours=float(unasked_hours or 0.0),
         node_bytes=connection.scalar(MOST_ON_A_NODE),
@@ -251,7 +249,7 @@ def _findings(
             of(one).killed.append(one)
             one.similar = ran_out_of(larger, one.metric)
     for held_idle in idle:
-        if held_idle.idle_hours >= (1.0 - BUSY_AT_MOST) * held_idle.held_hours:
+        if 0.0 < (1.0 - BUSY_AT_MOST) * held_idle.held_hours <= held_idle.idle_hours:
             of(held_idle).idle.append(held_idle)
     for finding in found.values():
         if not finding.changes("memory"):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator
 
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.advice.words import KEPT
 from jobsight_server.decision.evidence import Resource
 from jobsight_server.ground.amounts import memory_text, plain, size_text, time_text
-from jobsight_server.queries.lost import IdleUse, Killed
+from jobsight_server.queries.lost import Killed
 from jobsight_server.queries.report import Report, ReportFinding
 from jobsight_server.savings.confidence import LEVEL
 from jobsight_server.savings.today import LEAST, Line, together
@@ -147,50 +147,27 @@ def _sentences(found: Report) -> Iterator[str]:
             yield "The log names no node of a job with a memory request, so there is no price of memory."
     elif found.node_hour is not None:
         yield "No memory would be freed, so there is no saving to price."
-    if found.killed:
-        yield _killed(found)
-    for what, noun in (("processors", "processor"), ("gpus", "GPU")):
-        of = sorted((one for one in found.idle if one.what == what), key=lambda one: -one.idle_hours)
-        if any(one.idle_hours > 0 for one in of):
-            yield _idle(of, noun, getattr(found.held, what))
+    if lost := " ".join(_lost_hours(found)):
+        yield lost
     if found.held.gpus and not any(one.what == "gpus" for one in found.idle):
         yield f"GPUs: the log does not show whether {hours(found.held.gpus)} GPU-hours were used."
-    if found.unseen:
-        runs, held = sum(one.jobs for one in found.unseen), sum(one.hours for one in found.unseen)
-        yield (
-            f"Idle or unseen: {many(runs, 'run')} used less than 0.5 % of {hours(held)} processor-hours "
-            f"({_share(held, found.held.processors)}): idle, or started outside the batch system. They count nowhere "
-            f"else. Most were of {_most([(one.user, one.hours) for one in found.unseen])}."
-        )
 
 
-def _killed(found: Report) -> str:
-    jobs, of_users = defaultdict[str, int](int), defaultdict[str, float](float)
+def _lost_hours(found: Report) -> Iterator[str]:
+    """Yield how much of what jobs held brought nothing, in all; the table has who and what to do."""
+    killed = Counter[str]()
     for one in found.killed:
-        jobs[one.metric] += one.jobs
-        of_users[one.user] += one.hours
-    lost = sum(one.hours for one in found.killed)
+        killed[one.metric] += one.jobs
     whys = (("runtime", "at the time limit"), ("memory", "for lack of memory"))
-    parts = [f"{many(jobs[metric], 'job')} {why}" for metric, why in whys if jobs[metric]]
-    most = _most(sorted(of_users.items(), key=lambda of: -of[1]))
-    return (
-        f"Killed: {' and '.join(parts)} lost {hours(lost)} processor-hours ({_share(lost, found.held.processors)}), "
-        f"most of them of {most}."
-    )
-
-
-def _idle(of: Sequence[IdleUse], noun: str, held: float) -> str:
-    known, idle = sum(one.held_hours for one in of), sum(one.idle_hours for one in of)
-    most = _most([(f"{one.user} ({one.application or DASH})", one.idle_hours) for one in of])
-    return (
-        f"Idle {noun}s: {_share(idle, known)} of the {hours(known)} {noun}-hours whose use is known, which are "
-        f"{_share(known, held)} of all; most were of {most}."
-    )
-
-
-def _most(of: Sequence[tuple[str, float]]) -> str:
-    """Return the first three names with their hours."""
-    return ", ".join(f"{name}: {hours(amount)}" for name, amount in of[:3])
+    how = " and ".join(f"{many(killed[metric], 'job')} killed {why}" for metric, why in whys if killed[metric])
+    lost = {"processors": {f"lost by {how}": sum(one.hours for one in found.killed)}, "gpus": {}}
+    for what, amounts in lost.items():
+        for state, is_seen in (("idle", True), ("idle or unseen", False)):
+            amounts[state] = sum(one.idle_hours for one in found.idle if (one.what, one.is_seen) == (what, is_seen))
+        held = getattr(found.held, what)
+        words = [f"{_share(amount, held)} {state}" for state, amount in amounts.items() if amount > 0]
+        if words:
+            yield f"Of all {UNITS[what]}: {', '.join(words)}."
 
 
 def _changes(found: Report) -> Iterator[Block]:
@@ -211,11 +188,16 @@ def _changes(found: Report) -> Iterator[Block]:
     yield DocumentTable(("User", "Application", "Change", "From tomorrow", "From day one", "Effect"), rows, names=3)
     more = len(found.findings) - len(rows)
     left = f"{count(more)} more rows have smaller ones; those" if more > 0 else "Rows"
+    unseen = (
+        " Idle or unseen jobs used less than 0.5 % of their processors: they were idle, or started outside the batch "
+        "system; they count nowhere else."
+    )
     yield (
         f"From tomorrow and from day one: GiB-hours of memory freed in {many(found.week_days, 'day')}, and in all "
-        f"{many(found.days, 'day')}. Effect: the row's largest, as a share of what all jobs requested or held; hours "
-        f"lost are of processors. {left} below {share(LEAST)} are left out. Shorter limits free no resources; they let "
-        "the scheduler backfill more jobs."
+        f"{many(found.days, 'day')}. Effect: the row's largest, as a share of what all jobs of these days requested or "
+        f"held; hours lost are of processors. {left} below {share(LEAST)} are left out."
+        f"{'' if all(idle.is_seen for one in found.findings for idle in one.idle) else unseen} Shorter limits free no "
+        "resources; they let the scheduler backfill more jobs."
     )
 
 
@@ -228,7 +210,9 @@ def _change(one: ReportFinding) -> Iterator[str]:
     for killed in one.killed:
         yield f"{_NAMES[killed.metric]}: {_lost(killed)}"
     for idle in one.idle:
-        yield f"{UNITS[idle.what].partition('-')[0]}s: {percent(idle.busy)} busy in {many(idle.jobs, 'job')}"
+        how = f"{percent(idle.busy)} busy in" if idle.is_seen else "idle or unseen in"
+        held = f"{many(idle.jobs, 'job')}, {hours(idle.idle_hours)} h{' idle' if idle.is_seen else ''}"
+        yield f"{UNITS[idle.what].partition('-')[0]}s: {how} {held}"
 
 
 def _lost(one: Killed) -> str:

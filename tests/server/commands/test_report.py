@@ -140,7 +140,7 @@ def test_its_numbers_are_those_of_pages(log: Path, tmp_path: Path, sqlite_engine
     assert "memory: 3 killed, 2.00 h lost" in re.sub(r" +", " ", dict(rows)["eve"])
     for each in (printed, shown):
         assert f"#PBS -l mem={more['ask_for'] / 2**20:.0f}mb" in each
-    assert "Killed: 3 jobs for lack of memory lost 2.00 processor-hours (3.5 %), most of them of eve: 2.00." in words
+    assert "Of all processor-hours: 3.5 % lost by 3 jobs killed for lack of memory, " in words
     assert "Memory not requested, GiB-hours – – 9.38 – 14" in words
     assert "accounting lines rejected " in words
 
@@ -208,10 +208,11 @@ def test_planted_findings_come_first_each_with_a_text_to_its_user(tmp_path: Path
     assert words.startswith("sacct: jobs that ended from 2026-11-01 to 2026-11-29 (UTC) 2,000 jobs ended.")
     page = (tmp_path / "a.html").read_text()
     found = re.findall(r"<tr><td[^>]*>(\w+)</td><td[^>]*>(\w+)</td><td[^>]*>(.*?)</td>.*?>([\d.]+) % of", page)
-    assert [user for user, *_ in found] == ["gina", "wide", "serial", "greedy", "late", "tight"]
+    assert [user for user, *_ in found] == ["gina", "wide", "serial", "ghost", "greedy", "late", "tight"]
     assert [float(effect) for *_, effect in found] == sorted((float(effect) for *_, effect in found), reverse=True)
     changes = {user: change for user, _, change, _ in found}
     assert "GPUs: 1 % busy in 40 jobs" in changes["gina"]
+    assert changes["ghost"] == "processors: idle or unseen in 20 jobs, 7,708 h"
     assert changes["wide"] == "memory 62G instead of 400G"
     assert "processors: 3 % busy in 50 jobs" in changes["serial"]
     assert changes["greedy"] == "memory 10G instead of 64G"
@@ -228,8 +229,8 @@ def test_planted_findings_come_first_each_with_a_text_to_its_user(tmp_path: Path
     assert f", {kills[1]} were killed at 4 h" in of_late
     assert "memory 12G instead of 8G" in changes["tight"]
     assert "memory: 17 killed, 275 h lost" in changes["tight"]
-    assert "Most were of ghost: 7,708." in words
-    assert {file.stem for file in texts.iterdir()} == {*changes, "ghost"}
+    assert "ghost" not in words.partition("What to change first")[0]
+    assert {file.stem for file in texts.iterdir()} == {*changes}
     # On the jobs of the last week.
     heads, *lines = (line.split("\x1f") for line in log.read_text().splitlines())
     jobs = [row for line in lines if "." not in (row := dict(zip(heads, line, strict=True)))["JobIDRaw"]]
@@ -255,7 +256,9 @@ def test_a_real_day_names_its_dearest_request(tmp_path: Path, jobsight: Jobsight
     page = tmp_path / "a.html"
     jobsight("report", trace("../accounting/torque-20110908.gz"), "--output", page)
     found = re.findall(r"<tr><td[^>]*>(user\d+)</td>.*?>(.*?)</tr>", page.read_text())
-    (row,) = [row for user, row in found[:4] if user == "user027"]
+    assert [user for user, _ in found[:2]] == ["user032", "user046"]
+    assert "idle or unseen in 7 jobs, 33,912 h" in found[0][1]
+    (row,) = [row for user, row in found[:7] if user == "user027"]
     assert "memory 1700M instead of 2300M" in row
     assert 4000 < float(re.findall(r'num">([\d,.]+)</td>', row)[0].replace(",", "")) < 4500
     assert "user037" in dict(found)  # one job that held much and used little
@@ -355,13 +358,13 @@ def test_a_directory_is_its_files(
     assert "empty: this directory has no files" in jobsight("report", tmp_path / "empty", status=1).err
 
 
-def test_runs_that_were_idle_or_not_seen_are_named_and_count_nowhere(
+def test_runs_that_were_idle_or_not_seen_are_one_row_of_the_table_and_count_nowhere_else(
     log: Path, tmp_path: Path, jobsight: Jobsight
 ) -> None:
-    """Two runs of gus's hold as long as 40 others together, with 11 s of CPU time in each."""
+    """Two runs of gus's, of two applications, used 11 s of CPU time each."""
     page = tmp_path / "report.html"
     without = jobsight("report", log, "--output", page).out
-    unseen = [record(number=300 + number, user="gus", name="raw") for number in range(2)]
+    unseen = [record(number=300 + number, user="gus", name=f"raw{'ab'[number]}") for number in range(2)]
     with log.open("a") as stream:
         stream.writelines(
             line.replace("cput=00:30:00", "cput=00:00:11").replace("Resource_List.nodes=1:ppn=2", "x=y")
@@ -370,9 +373,13 @@ def test_runs_that_were_idle_or_not_seen_are_named_and_count_nowhere(
     printed = " ".join(jobsight("report", log, "--output", page).out.split())
     held = 86 * 2 * 20 / 60
     share = f"{100 * 4 / 3 / (held + 4 / 3):.2g} %"
-    assert f"Idle or unseen: 2 runs used less than 0.5 % of 1.33 processor-hours ({share})" in printed
-    assert "Most were of gus: 1.33." in printed
-    assert "idle, or started outside the batch system" in page.read_text()
+    assert f", {share} idle or unseen." in printed
+    assert "idle, or started outside the batch system" in printed
+    shown = page.read_text()
+    row = re.search(r"<tr><td[^>]*>gus</td><td[^>]*>(.*?)</td><td[^>]*>(.*?)</td>.*?>([^<]*)</td></tr>", shown)
+    assert row is not None
+    assert row.groups() == ("–", "processors: idle or unseen in 2 jobs, 1.33 h", f"{share} of processors")
+    assert "2 jobs held 1 processor-hours and used less than 0.5 % of them" in printed
     rows = [line.split() for line in without.splitlines() if line.startswith((" Memory,", " Processors,"))]
     assert len(rows) == 2
     for row in rows:
