@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,17 +14,28 @@ import pytest
 from jobsight_agent.cli import main as agent
 from jobsight_server.cli import all_commands, main
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"]])
-def test_nobody_reads_on(arguments: list[str]) -> None:
+def status_and_errors(arguments: list[str], place: Path, stdout: int) -> tuple[int, str]:
+    command = [sys.executable, "-m", "jobsight_server.cli", *arguments]
+    done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=300, cwd=place)
+    os.close(stdout)
+    return done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["report", "--help"], ["report", "log"]])
+def test_what_cannot_be_printed_is_an_error_and_nobody_reading_on_is_none(arguments: list[str], tmp_path: Path) -> None:
+    """Parsers, consoles and ``print`` alike; the report prints more than a buffer holds."""
+    shutil.copy(ROOT / "examples/accounting/20261101", tmp_path / "log")
     read, write = os.pipe()
     os.close(read)
-    command = [sys.executable, "-m", "jobsight_server.cli", *arguments]
-    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, timeout=60)
-    os.close(write)
-    assert (done.returncode, done.stderr) == (141, "")
+    status, errors = status_and_errors(arguments, tmp_path, write)
+    assert (status, "jobsight" in errors, "Traceback" in errors) == (141, False, False)
+    status, errors = status_and_errors(arguments, tmp_path, os.open("/dev/full", os.O_WRONLY))
+    assert (status, "Traceback" in errors) == (1, False)
+    assert errors.endswith("jobsight: standard output cannot be written: No space left on device\n")
 
 
 AGENT = ("run", "job-start", "job-end", "status", "resend", "replay")
