@@ -1,31 +1,61 @@
-"""A policy on a machine of which some processors are down at times, and of which each user may hold only so many."""
+"""Limits of users, and a policy within them on a machine of which some processors are down at times."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from jobsight_scheduler.policies.base import NEVER, Policy
+from jobsight_scheduler.policies.placement import Placement
+from jobsight_scheduler.policies.processors import Processors
+
+
+class UserLimits(Placement[Any]):
+    """A mixin: a job of a user at the limit finds no place. ``user`` is by job, ``most`` by user."""
+
+    def limit(self, user: Sequence[int], most: Sequence[float]) -> None:
+        """Limit users from now on, when nothing runs."""
+        self.user, self.most, self.has = user, most, [0] * len(most)
+
+    def bars(self, job: int) -> bool:
+        """Return whether the job would exceed its user's limit now."""
+        user = self.user[job]
+        return self.has[user] + self.processors[job] > self.most[user]
+
+    def find(self, job: int) -> Any:
+        return None if self.bars(job) else super().find(job)  # type: ignore[safe-super]
+
+    find_first, start, end, fill = find, Placement.start, Placement.end, Placement.fill  # not those made faster
+
+    def take(self, job: int, where: Any) -> None:
+        super().take(job, where)  # type: ignore[safe-super]
+        self.has[self.user[job]] += self.processors[job]
+
+    def give(self, job: int) -> None:
+        super().give(job)  # type: ignore[safe-super]
+        self.has[self.user[job]] -= self.processors[job]
+
+
+class LimitedProcessors(UserLimits, Processors):
+    """A machine of counted processors."""
 
 
 class Bounded(Policy):
-    """``inner``, whose queue has ranks, within limits. Jobs of users at their limit are not in its queue meanwhile.
+    """``inner``, whose queue has ranks. Jobs that the limits of its machine bar are not in its queue meanwhile: none of
+    them holds up the jobs of others.
 
-    ``most``: by user, the processors at once; without it there are no limits. ``user`` is by job. ``down``: times, and
-    the processors that cannot be used from then on; jobs that run go on.
+    ``down``: times, and the processors that cannot be used from then on; jobs that run go on.
     """
 
     name: ClassVar[str] = "bounded"
 
-    def __init__(
-        self, inner: Policy, user: Sequence[int], most: Sequence[float], down: Sequence[tuple[float, int]]
-    ) -> None:
-        self.inner, self.user, self.most = inner, user, most
+    def __init__(self, inner: Policy, down: Sequence[tuple[float, int]]) -> None:
+        self.inner = inner
         self.processors, self.estimate_s, self.machine = inner.processors, inner.estimate_s, inner.machine
         self.capacity = inner.capacity
+        self._limits = inner.machine if isinstance(inner.machine, UserLimits) else None
         self._steps, self._down = list(reversed(down)), 0
-        self._has = [0] * len(most)
         self._waiting: defaultdict[int, list[int]] = defaultdict(list)  # by user, in the queue of ``inner``
         self._barred: defaultdict[int, list[int]] = defaultdict(list)
         self.wake_s = self._next_wake()
@@ -34,15 +64,11 @@ class Bounded(Policy):
         return self._settled(now, self._enter(now, job))
 
     def ended(self, now: float, job: int) -> Sequence[int]:
-        begun = list(self.inner.ended(now, job))
-        if self.most:
-            user = self.user[job]
-            self._has[user] -= self.processors[job]
-            begun = list(self._settled(now, begun))
-            barred, self._barred[user] = self._barred[user], []
-            for other in barred:
+        begun = self._settled(now, self.inner.ended(now, job))
+        if self._limits:
+            for other in self._barred.pop(self._limits.user[job], ()):
                 begun += self._settled(now, self._enter(now, other))
-        return self._settled(now, begun, counted=True)
+        return begun
 
     def woken(self, now: float) -> Sequence[int]:
         begun: list[int] = []
@@ -56,34 +82,28 @@ class Bounded(Policy):
             begun += self.inner.reconsider(now)
         return self._settled(now, begun)
 
-    def _is_barred(self, job: int) -> bool:
-        user = self.user[job]
-        return self._has[user] + self.processors[job] > self.most[user]
-
     def _enter(self, now: float, job: int) -> Sequence[int]:
-        if self.most:
-            if self._is_barred(job):
-                self._barred[self.user[job]].append(job)
+        if self._limits:
+            barred = self._limits.bars(job)
+            (self._barred if barred else self._waiting)[self._limits.user[job]].append(job)
+            if barred:
                 return ()
-            self._waiting[self.user[job]].append(job)
         return self.inner.submitted(now, job)
 
-    def _settled(self, now: float, begun: Sequence[int], counted: bool = False) -> Sequence[int]:
+    def _settled(self, now: float, begun: Sequence[int]) -> list[int]:
         """Take jobs out of the queue whose users have reached their limits by those that begin, until none is left."""
-        settled = list(begun)
-        news = [] if counted or not self.most else settled
-        while news:
-            users = {self.user[job] for job in news}
+        settled, news, limits = list(begun), begun, self._limits
+        while news and limits:
             for job in news:
-                self._has[self.user[job]] += self.processors[job]
-                self._waiting[self.user[job]].remove(job)
-            out = [job for user in users for job in self._waiting[user] if self._is_barred(job)]
+                self._waiting[limits.user[job]].remove(job)
+            users = {limits.user[job] for job in news}
+            out = [job for user in users for job in self._waiting[user] if limits.bars(job)]
             for job in out:
-                self._waiting[self.user[job]].remove(job)
-                self._barred[self.user[job]].append(job)
+                self._waiting[limits.user[job]].remove(job)
+                self._barred[limits.user[job]].append(job)
                 self.inner.withdraw(job)
-            news = list(self.inner.reconsider(now)) if out else []
-            settled = [*settled, *news]
+            news = self.inner.reconsider(now) if out else ()
+            settled += news
         self.wake_s = self._next_wake()
         return settled
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from jobsight_predictor.arrays import Floats, Integers
 from jobsight_predictor.question import Question
+from jobsight_scheduler.policies.bounded import LimitedProcessors, UserLimits
 from jobsight_scheduler.policies.placement import NEVER, Placement
-from jobsight_scheduler.policies.user_limits import LimitedProcessors, UserLimits
 from jobsight_scheduler.simulator.event_loop import MakePolicy, Simulation
 from jobsight_scheduler.workload.canonical import Workload
 

@@ -68,9 +68,7 @@ class Schedule:
         order = np.lexsort((self.work.submit_s, self.start_s)) if by_start else np.arange(len(self.work))
         rank = np.empty(len(order), dtype=np.int64)
         rank[order] = np.arange(len(order))
-        inner = make(requests, rank=rank.tolist())
-        user, most = self.limits(way) or ((), ())
-        return Bounded(inner, user, most, out_of_use(self) if way.down else [])
+        return Bounded(make(requests, rank=rank.tolist()), out_of_use(self) if way.down else [])
 
     def limits(self, way: Way) -> tuple[list[int], list[float]] | None:
         """Return the user of each job, and the most processors of each at once; None if ``way`` has no limits."""
