@@ -132,7 +132,11 @@ def simulated(
     done = sum(len(replay.jobs) for replay in replays) * len(WAYS)
     reserved, used = _memory(replays, first, last)
     replays = [replay for replay in replays if replay.counts.any()]
-    rules = _rules(replays) if agreement.explains else [REPLAY]
+    rules = [REPLAY]
+    if agreement.explains:
+        rules = _rules(replays)
+        for replay in replays:
+            replay.forecast()
     found: dict[str, list[Waits]] = defaultdict(list)
     for replay in replays:
         found[RECORD].append(replay.waits(replay.start_s, [0] * len(replay.jobs), first, last))

@@ -1,22 +1,18 @@
-"""The machines of a site, or of a trace, and their finished jobs with what was known of each at its submission."""
+"""The machines of a site, and their finished jobs with what was known of each at its submission."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection, and_, select
 
-from jobsight_predictor.evaluation.jobs import Jobs
-from jobsight_predictor.evaluation.replay import replay_jobsight
-from jobsight_predictor.question import Question
 from jobsight_scheduler.simulator.shared_nodes import UNLIMITED, NodeSizes
-from jobsight_scheduler.workload.canonical import LARGEST_MACHINE, questions_of
-from jobsight_scheduler.workload.swf import Trace
+from jobsight_scheduler.workload.canonical import LARGEST_MACHINE
 from jobsight_server.forecasts.stored_model import recommended_requests
 from jobsight_server.ground.amounts import MIB, memory_bytes
 from jobsight_server.ground.errors import UserError
@@ -36,8 +32,8 @@ Held = tuple[float, float, int]
 class MachineJob(NamedTuple):
     """A run; memory in bytes per processor. ``limit_s`` and ``requested_bytes`` are the user's request.
 
-    ``forecast_s``, ``recommended`` memory and ``limits_s``, an amount for each attempt, are as of its submission. It
-    ``counts`` if it ended in the record, and otherwise only holds its processors.
+    ``forecast_s``, the forecast's bound ``bound_s``, and the ``recommended`` memory of each attempt are as of its
+    submission. It ``counts`` if it ended in the record, and otherwise only holds its processors.
     """
 
     id: int
@@ -53,7 +49,7 @@ class MachineJob(NamedTuple):
     used_bytes: float | None
     forecast_s: float | None = None
     recommended: Sequence[float] = ()
-    limits_s: Sequence[float] = ()
+    bound_s: float | None = None
     counts: bool = True
     application: str = ""
     kind: int = 0  # of the machine's nodes
@@ -61,13 +57,18 @@ class MachineJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Queues that share nodes, and their jobs in order of submission."""
+    """Queues that share nodes, and their jobs in order of submission.
+
+    ``forecast`` adds to jobs of a trace what would have been forecast at their submission, which takes minutes; those
+    of a database have it.
+    """
 
     name: str
     nodes: NodeSizes
     jobs: list[MachineJob]
     has_known_nodes: bool = True  # otherwise one node has all processors
     assumed: AssumedSize | None = None  # where nothing states the number of processors
+    forecast: Callable[[Sequence[MachineJob]], list[MachineJob]] = list
 
 
 def site_machines(connection: Connection, part: Part) -> list[Machine]:
@@ -125,42 +126,6 @@ def site_machines(connection: Connection, part: Part) -> list[Machine]:
     return sorted(machines, key=lambda machine: machine.name)
 
 
-def trace_machine(trace: Trace, name: str) -> Machine:
-    """Return the machine of a trace, with Jobsight's forecasts as of each job's submission.
-
-    Raises:
-        UserError: the trace has no usable job.
-    """
-    is_usable = (trace["submit_s"] >= 0.0) & (trace["run_s"] > 0.0) & (trace["processors"] > 0.0)
-    rows = np.flatnonzero(is_usable)
-    rows = rows[np.argsort(trace["submit_s"][rows], kind="stable")]
-    if not len(rows):
-        raise UserError(f"{name}: no job has a submission, a run time and processors")
-    questions = questions_of(trace, rows)
-    submit = trace["submit_s"] + trace.begin_s
-    start = submit + np.maximum(trace["wait_s"], 0.0)
-    used = np.maximum(trace["memory_kb"], 0.0) * 1024.0
-    columns = (column[rows].tolist() for column in (submit, start, start + trace["run_s"], used, trace.ended))
-    found = []
-    for row, of, submitted, began, end, bytes_, ended in zip(rows.tolist(), questions, *columns, strict=True):
-        same = row, "", "", of.user or "", of.processors or 1, submitted, began, end
-        asked = of.requested_time_s, of.requested_memory_bytes
-        found.append(MachineJob(*same, *asked, bytes_ or None, counts=ended))
-    times = _forecasts("runtime", found, questions, [job.end - job.start if job.counts else None for job in found])
-    memory = _forecasts("memory", found, questions, [job.used_bytes for job in found])
-    known = [
-        job._replace(
-            forecast_s=None if time is None else time[0],
-            limits_s=() if time is None else time[1:],
-            recommended=() if bound is None else bound[1:],
-        )
-        for job, time, bound in zip(found, times, memory, strict=True)
-    ]
-    stated = trace.max_processors
-    size = assumed_size(*np.array([(job.start, job.end, job.processors) for job in known]).T)
-    return Machine(name, counted_nodes(stated or size.processors), known, False, None if stated else size)
-
-
 def counted_nodes(processors: int) -> NodeSizes:
     """Return one node in place of unknown ones, of these processors and of memory that never runs out."""
     return NodeSizes(np.array([float(processors)]), np.array([UNLIMITED]))
@@ -184,23 +149,6 @@ def nodes_of_classes(classes: str) -> NodeSizes:
     return NodeSizes(np.ones(len(memory)), np.array(memory, dtype=np.float64))
 
 
-def _forecasts(
-    metric: str, found: Sequence[MachineJob], questions: Sequence[Question], values: Sequence[float | None]
-) -> list[tuple[float, float] | None]:
-    """Return the forecast and the bound of each job at its submission; None where it has no value or no forecast."""
-    there = [i for i, value in enumerate(values) if value is not None]
-    given = np.array([[found[i].submitted, found[i].end, values[i], found[i].end - found[i].start] for i in there])
-    answers: list[tuple[float, float] | None] = [None] * len(found)
-    if there:
-        submitted, ends, used, seconds = given.astype(np.float64).T
-        unknown = np.full(len(there), np.nan)
-        asked = [questions[i] for i in there]
-        replayed = replay_jobsight(Jobs("", metric, asked, submitted, ends, used, seconds, unknown), "completion")
-        for i, *answer in zip(there, replayed.forecasts.tolist(), replayed.bounds.tolist(), strict=True):
-            answers[i] = (answer[0], answer[1]) if answer[1] == answer[1] else None
-    return answers
-
-
 def _jobs(connection: Connection, part: Part) -> list[MachineJob]:
     memory, runtime = profiles.alias(), profiles.alias()
     query = (
@@ -208,8 +156,7 @@ def _jobs(connection: Connection, part: Part) -> list[MachineJob]:
             jobs.c.id, jobs.c.cluster, jobs.c.job_id, jobs.c.state, jobs.c.queue, jobs.c.user, jobs.c.processors,
             jobs.c.start, jobs.c.end, SUBMITTED.label("submitted"), ASKED_WALLTIME.label("limit_s"),
             ASKED_MEMORY.label("asked_bytes"), memory.c.value.label("used"), runtime.c.forecast, memory.c.bound,
-            memory.c.attempts, jobs.c.application, runtime.c.bound.label("limit_bound"),
-            runtime.c.attempts.label("limits"),
+            memory.c.attempts, jobs.c.application, runtime.c.bound.label("time_bound"),
         )
         .outerjoin(memory, and_(memory.c.run_id == jobs.c.id, memory.c.metric == "memory"))
         .outerjoin(runtime, and_(runtime.c.run_id == jobs.c.id, runtime.c.metric == "runtime"))
@@ -229,7 +176,7 @@ def _jobs(connection: Connection, part: Part) -> list[MachineJob]:
             row.used,
             row.forecast,
             recommended_requests(row.bound, row.attempts),
-            recommended_requests(row.limit_bound, row.limits),
+            row.time_bound,
             held.counts,
             row.application or "",
         )

@@ -43,7 +43,7 @@ class Replay:
     ended and were submitted from ``since`` on count."""
 
     def __init__(self, machine: Machine, base: float, since: float, assumed: Counter[str]) -> None:
-        self.nodes, self.name = machine.nodes, machine.name
+        self.nodes, self.name, self._forecast = machine.nodes, machine.name, machine.forecast
         self.capacity = int(machine.nodes.processors.sum())
         self.jobs = [job for job in machine.jobs if job.processors <= self.capacity]
         assumed["have more processors than their nodes: left out"] += len(machine.jobs) - len(self.jobs)
@@ -79,6 +79,10 @@ class Replay:
         used = [np.nan if job.used_bytes is None else job.used_bytes for job in self.jobs]
         # A job that used more than its request was not killed.
         self.used_bytes = np.floor(np.minimum(used, self._request))
+
+    def forecast(self) -> None:
+        """Add to the jobs what was forecast and recommended at their submission."""
+        self.jobs = self._forecast(self.jobs)
 
     def run(self, run_times: str, memory: str, progress: Callable[[int], None]) -> tuple[Floats, Sequence[int]]:
         """Return the start of each job's last run, and how often it was killed before, within what ``way`` assumes.
@@ -136,9 +140,9 @@ class Replay:
         return [limit if job.forecast_s is None else job.forecast_s for job, limit in known]
 
     def _limits(self) -> list[list[float]]:
-        """Return the recommended limits below the request in turn, then the request."""
+        """Return the bound of the forecast, if it is below the request, then the request."""
         known = zip(self.jobs, self.work.estimate_s.tolist(), strict=True)
-        return [[*(one for one in job.limits_s if 0.0 < one < limit), limit] for job, limit in known]
+        return [[job.bound_s, limit] if job.bound_s and job.bound_s < limit else [limit] for job, limit in known]
 
     def _attempts(self, job: MachineJob, request: float, amounts: Sequence[float]) -> list[float]:
         """Return the amounts below the request in turn, then the request; more than that if so recommended."""

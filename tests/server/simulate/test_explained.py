@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,12 @@ from jobsight_server.replay.queue import Replay
 
 
 def recorded(jobs: list[Known], starts: list[int]) -> Machine:
-    """The log as a machine of counted processors; limits recommended for half of the jobs are too low."""
+    """The log as a machine of counted processors; bounds of run time are too low for half of the jobs."""
     found = [
         MachineJob(
             job.number, "a", job.queue, job.user, job.processors, float(job.submitted), float(start),
             float(start + job.run_s), float(job.limit_s), None, None, float(job.run_s),
-            limits_s=(job.run_s * (0.5 if job.number % 2 else 1.0),),
+            bound_s=job.run_s * (0.5 if job.number % 2 else 1.0),
         )
         for job, start in zip(jobs, starts, strict=True)
     ]  # fmt: skip
@@ -80,11 +81,22 @@ def test_only_queues_that_are_explained_are_answered_for() -> None:
     assert BACKFILLED not in found.rules
 
 
-def test_a_record_without_waits_shows_nothing() -> None:
-    jobs = generated(2, load=0.02)
-    found, _ = simulated("log", [recorded(jobs, [job.submitted for job in jobs])], 0.0, lambda done, total: None)
-    assert (found.replay.explains, found.replay.answered) == (None, 0)
+@pytest.mark.parametrize(("load", "holds", "explains"), [(0.02, False, None), (0.8, True, False)])
+def test_nothing_is_forecast_for_a_record_that_no_replay_explains(
+    load: float, holds: bool, explains: bool | None
+) -> None:
+    """On a trace forecasts take minutes; jobs that hardly wait show nothing either."""
+    jobs = generated(2, load=load)
+    starts = scheduled(jobs, holds=True) if holds else [job.submitted for job in jobs]
+    forecast: list[int] = []
+    machine = replace(recorded(jobs, starts), forecast=lambda of: forecast.append(len(of)) or list(of))
+    found, _ = simulated("log", [machine], 0.0, lambda done, total: None)
+    assert (found.replay.explains, found.replay.answered) == (explains, 0)
     assert set(found.rules) == {RECORD, REPLAY}
+    assert forecast == []
+    easy = replace(machine, jobs=recorded(jobs, scheduled(generated(2, load=load))).jobs)
+    simulated("log", [easy], 0.0, lambda done, total: None)
+    assert forecast == ([len(jobs)] if holds else [])
 
 
 def test_lowered_limits_kill_and_backfilling_is_a_rule_of_its_own() -> None:

@@ -10,9 +10,11 @@ import pytest
 from msgspec.structs import astuple
 from sqlalchemy import Connection, Engine
 from tests import make
-from tests.make import Jobsight
+from tests.make import Jobsight, not_none
 
+from jobsight_scheduler.workload.swf import read_swf
 from jobsight_server.replay.counted import BEFORE
+from jobsight_server.replay.machine_of_trace import trace_machine
 from jobsight_server.replay.record import assumed_size
 
 DAY_S = 86_400.0
@@ -106,6 +108,28 @@ def test_the_page_and_a_trace(engine: Engine, database_url: str, tmp_path: Path,
         (["--processors", "0"], "--processors: 0 is not from 1 to 10,000,000"),
     ):
         assert message in jobsight("simulate", database_url, *options, status=1).err
+
+
+def test_a_trace_is_recommended_what_advice_would_have_said(tmp_path: Path) -> None:
+    """Eight jobs, one after the other, ask for 4 GiB on two processors and use 1 GiB; each runs for 100 s of an hour.
+
+    From the fourth on, advice knows three runs of three bursts: 1 GiB and a margin of 0.15 over the root of their
+    number, of the whole job, rounded up to 100 MiB. The use of a ninth is unknown: its next attempt is its request.
+    """
+    gib = 2**20  # in KiB
+    rows = [f"{n} {200 * n} 0 100 2 -1 {gib // 2} 2 3600 {2 * gib} 1 7 -1 3 -1 -1 -1 -1" for n in range(1, 9)]
+    rows.append(f"9 1800 0 100 2 -1 -1 2 3600 {2 * gib} 1 7 -1 3 -1 -1 -1 -1")
+    (tmp_path / "t.swf").write_text("\n".join(rows))
+    machine = trace_machine(read_swf(tmp_path / "t.swf"), "t")
+    assert {job.recommended for job in machine.jobs} == {()}
+    found = machine.forecast(machine.jobs)
+    mib = 2.0**20
+    amounts = [[2 * amount / mib for amount in job.recommended] for job in found]
+    margins = [np.ceil(10.24 * (1.0 + 0.15 / np.sqrt(n))) * 100.0 for n in range(3, 8)]
+    assert amounts == [[4096.0]] * 3 + [[margin] for margin in margins] + [[1100.0, 4096.0]]
+    assert margins == [1200.0, 1200.0, 1100.0, 1100.0, 1100.0]
+    assert (found[0].forecast_s, found[7].forecast_s) == (None, pytest.approx(100.0))
+    assert 100.0 <= not_none(found[7].bound_s) < 3600.0
 
 
 def test_waits_without_a_reason_in_the_log_are_no_ground_for_advice(tmp_path: Path, jobsight: Jobsight) -> None:

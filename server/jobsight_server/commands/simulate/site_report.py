@@ -36,7 +36,8 @@ from jobsight_server.replay.compared import (
     simulated,
 )
 from jobsight_server.replay.counted import DAY_S, DAYS, recent
-from jobsight_server.replay.machines import site_machines, trace_machine
+from jobsight_server.replay.machine_of_trace import trace_machine
+from jobsight_server.replay.machines import site_machines
 
 YEAR_S = 365 * DAY_S
 UNITS = {"hours": 3_600.0, "minutes": 60.0, "seconds": 1.0}
@@ -242,7 +243,7 @@ def _conclusions(found: Comparison) -> list[str]:
     lowered, planned = rules[LIMITS], rules[f"{KINDS[0]} by {OURS}"]
     best = "lower them" if helps(lowered) and lowered.mean_wait_s[0] < planned.mean_wait_s[0] else "keep them"
     lines.append(
-        f"Time limits: {best}. Lowered to what Jobsight recommends, jobs wait {words(lowered)}; with the limits kept "
+        f"Time limits: {best}. Lowered to the bounds of forecasts, jobs wait {words(lowered)}; with the limits kept "
         f"and forecasts to plan by, {words(planned)}."
     )
     if BACKFILLED in rules:

@@ -66,7 +66,8 @@ def stated(machines: Sequence[Machine], args: argparse.Namespace) -> Sequence[Ma
     if total < used:
         why = f"the record had {used:,} processors in use at once; state at least these, unless its times are inexact"
         print(f"jobsight simulate: {option} states {total:,}, but {why}", file=sys.stderr)
-    return [Machine(classes or f"{processors:,} processors", nodes, jobs, has_known_nodes=classes is not None)]
+    name, forecast = classes or f"{processors:,} processors", machines[0].forecast
+    return [Machine(name, nodes, jobs, has_known_nodes=classes is not None, forecast=forecast)]
 
 
 def read_workload(args: argparse.Namespace, processors: int | None) -> MachineWorkload:
