@@ -90,10 +90,11 @@ def every_matching(batch: Batch) -> Iterator[dict[int, tuple[tuple[int, ...], ..
 
 
 def check(batch: Batch, answer: dict[str, Any]) -> None:
-    """Fails if a gang is not whole, an instance not eligible, or a capacity exceeded."""
+    """Fails if a gang is not whole, an instance not eligible, or a capacity exceeded: as written in decimals, and as
+    binary numbers."""
     resources = {resource["name"]: resource for resource in batch["resources"]}
     jobs = {job["name"]: job for job in batch["jobs"]}
-    used: dict[tuple[str, str], Fraction] = {}
+    used: dict[tuple[str, str], list[float]] = {}
     for match in answer["matches"]:
         job = jobs[match["job"]]
         assert set(match["resources"]) == {dependency["name"] for dependency in job["dependencies"]}
@@ -104,10 +105,11 @@ def check(batch: Batch, answer: dict[str, Any]) -> None:
                 assert is_eligible(resources[name], dependency), (match, name)
                 for kind, amount in dependency.get("amounts", {}).items():
                     if amount:
-                        used[name, kind] = used.get((name, kind), Fraction(0)) + exact(amount)
-    for (name, kind), amount in used.items():
+                        used.setdefault((name, kind), []).append(amount)
+    for (name, kind), amounts in used.items():
         cap = resources[name]["capacities"][kind]
-        assert amount + exact(cap.get("used", 0)) <= exact(cap["total"]), (name, kind)
+        taken = [*amounts, cap.get("used", 0)]
+        assert any(sum(map(read, taken)) <= read(cap["total"]) for read in (exact, Fraction)), (name, kind)
     matched = [match["job"] for match in answer["matches"]]
     unmatched = [entry["job"] for entry in answer["unmatched"]]
     assert sorted(matched + unmatched) == sorted(jobs)
