@@ -26,7 +26,7 @@ from jobsight_server.queries.node_states import Machines
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import rows_of, updating, write_many
 from jobsight_server.systems.matching.catalogue import Catalogue
-from jobsight_server.systems.matching.reports import report_nodes
+from jobsight_server.systems.matching.reports import LOOK_AT_NODES_S, report_nodes
 from jobsight_server.systems.matching.resource_state import ResourceError
 from jobsight_server.systems.matching.service import RUNGS_FAILED, Matcher
 from jobsight_server.systems.matching.settings import MatchingSettings
@@ -182,7 +182,6 @@ _AGE = update(matches).where(_QUEUED, matches.c.id <= bindparam("last")).values(
 
 
 _LOOK_AT_HOLDS_S = 5.0
-_LOOK_AT_NODES_S = 15.0
 
 
 def schedule(
@@ -197,7 +196,7 @@ def schedule(
     work.beside("matching", partial(MatchingRounds(matcher, engine, clock).run_until, work.stop))
     if own.from_agents:
         report = partial(report_nodes, expiry_s=own.expiry_s, reliability=machines.chances)
-        work.every(_LOOK_AT_NODES_S, "node resources", report, engine, clock)
+        work.every(LOOK_AT_NODES_S, "node resources", report, engine, clock)
 
 
 def _end_holds(stop: threading.Event, engine: Engine, clock: Callable[[], float]) -> None:

@@ -135,7 +135,10 @@ def _report_owner(connection: Connection, report: ResourceReport, row: dict[str,
     report_owner(connection, cluster or None, node, bool(report.owner_present), row["state_at"])
 
 
-SOURCE = "agents"
+SOURCE, NODES = "agents", "compute"
+"""The source of nodes that are resources, and their type."""
+
+LOOK_AT_NODES_S = 15.0
 
 _LONGEST_STEP_S = 600.0
 _HOUR_S = 3600.0
@@ -172,7 +175,7 @@ def _reports(
                 attributes["reliability"] = round(score, 4)
             yield ResourceReport(
                 f"{node.cluster}/{node.name}",
-                "compute",
+                NODES,
                 min(samples[0][0], now),
                 attributes,
                 _capacities(node, samples),

@@ -20,6 +20,7 @@ from jobsight_server.forecasts import AnswerReader
 from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.systems.matching.batch import CheckedBatch, problem_of, read_batch
 from jobsight_server.systems.matching.catalogue import Catalogue
+from jobsight_server.systems.matching.reports import LOOK_AT_NODES_S, NODES, SOURCE, report_nodes
 from jobsight_server.systems.matching.resource_state import ResourceError, refused
 from jobsight_server.systems.matching.settings import MatchingSettings
 from jobsight_server.systems.matching.store_matches import (
@@ -69,6 +70,7 @@ class Matcher:
         self._answers, self._clock = answers, clock
         self._catalogue, self._shown = Catalogue(settings.expiry_s), Catalogue(settings.expiry_s)
         self._turn, self._looking = threading.Lock(), threading.Lock()
+        self._looked_at = -LOOK_AT_NODES_S
 
     def match(
         self, jobs: Sequence[Any], objectives: object | None = None, is_dry: bool = False, key: str | None = None
@@ -175,13 +177,24 @@ class Matcher:
 
     def _present(self, jobs: Sequence[MatchJob], objectives: object | None = None) -> tuple[Problem, Seen]:
         """Return the problem of ``jobs`` with the present resources."""
-        with self._read_engine.connect().execution_options(reading=True) as connection:
-            self._catalogue.refresh(connection)
+        now, types = self._clock(), {dependency.type for job in jobs for dependency in job.dependencies}
+        self._refresh()
+        if NODES in types and now - self._looked_at >= LOOK_AT_NODES_S and self._has_its_nodes_from_agents():
+            self._looked_at = now
+            report_nodes(self._write_engine, self._clock, self.settings.expiry_s)
+            self._refresh()
         chosen = read_objectives(self._catalogue.objectives if objectives is None else objectives, "objectives")
-        now = self._clock()
-        types = {dependency.type for job in jobs for dependency in job.dependencies}
         problem = problem_of(jobs, self._catalogue.resources_of(types, now), chosen, now)
         return problem, Seen.of(self._catalogue, problem)
+
+    def _refresh(self) -> None:
+        with self._read_engine.connect().execution_options(reading=True) as connection:
+            self._catalogue.refresh(connection)
+
+    def _has_its_nodes_from_agents(self) -> bool:
+        """Whether no administrator or monitor defines compute servers, and no periodic work reports the nodes."""
+        known = self._catalogue.resources.values()
+        return not self.settings.from_agents and all(one.source == SOURCE for one in known if one.type == NODES)
 
     def _decide(self, problem: Problem, spent: TimeSpent) -> Answer:
         begin = time.perf_counter()

@@ -14,7 +14,7 @@ class MatchingSettings(Section, frozen=True, kw_only=True):
 
     from_agents: Annotated[
         bool,
-        setting("keep a compute server for each node, with the processors, memory and link use its agent reports"),
+        setting("report nodes to matching every 15 s, instead of when a job asks for one, and with their reliability"),
     ] = False
     hold_s: Annotated[
         float, setting("duration of a match, unless renewed, if its job states none", ge=1, le=366 * 86400)

@@ -161,6 +161,29 @@ def test_policies_decide_who_may_use_what(served: Any, admin: Any) -> None:
 
 
 @pytest.mark.storage
+def test_a_batch_finds_the_nodes_of_a_site_without_a_setting(served: Any, admin: Any) -> None:
+    """Two readings of a node that is idle; once someone defines compute servers, only these are matched."""
+    times = served.clock.now - 25, served.clock.now - 5
+    seen = {"first_time": times[0], "last_time": times[1], "received_at": times[1], "clock_skew_s": 0.0}
+    with served.engine.begin() as connection:
+        number = make.node(connection, "m1", id=8, cpus=4, memory_total_bytes=2**33, **seen)
+        make.readings(connection, number, [(at, 0, 0, 0.0, 0, 0.0) for at in times])
+    assert matched(admin, {"name": "tape", "dependencies": [{"name": "d", "type": "tape"}]}) == {}
+    assert admin.get(f"{API}/resources").json["total"] == 0, "no job asked for a node"
+    assert matched(admin, to_match("a", 3)).keys() == {"a"}
+    assert slots(admin, "alpha/m1") == {"total": 4, "used": 3, "measured": 0, "held": 3, "free": 1}
+    with served.engine.begin() as connection:
+        number = make.node(connection, "m2", id=9, cpus=64, **seen)
+        make.readings(connection, number, [(at, 0, 0, 0.0, 0, 0.0) for at in times])
+    assert matched(admin, to_match("b", 8)) == {}, "nodes were read in the last 15 s"
+    assert admin.put(f"{API}/resources/own", json=SERVER | {"static": True}).status_code == 200
+    served.clock.now += 15
+    assert matched(admin, to_match("b", 16)) == {}
+    assert admin.delete(f"{API}/resources/own").status_code == 200
+    assert matched(admin, to_match("b", 16)).keys() == {"b"}
+
+
+@pytest.mark.storage
 def test_nodes_of_agents_are_compute_servers(served: Any, admin: Any) -> None:
     """Two samples 20 s apart: 30 CPU seconds are 1.5 processors, 250 MB in and out are 200 Mb/s."""
     now = served.clock.now
