@@ -7,7 +7,7 @@ import importlib
 import json
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ from rich.text import Text
 
 from jobsight_papers.dask import on_dask
 from jobsight_papers.processes import in_processes, watched
+from jobsight_server.command_line.answers import print_account
 from jobsight_server.ground.errors import UserError
 
 Account = Mapping[str, Any]
@@ -43,6 +44,18 @@ def add_outcome_arguments(parser: argparse.ArgumentParser) -> None:
     """Add ``--json`` and ``--plot``."""
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--plot", type=Path, metavar="DIR", help="draw plots to this directory")
+
+
+def refuse_out_of_range(*given: tuple[str, Any, bool]) -> None:
+    """Check option by option: its flag, its value, and whether that is good.
+
+    Raises:
+        UserError: the first that is not.
+    """
+    for flag, value, is_good in given:
+        if not is_good:
+            shown = " ".join(map(str, value)) if isinstance(value, list) else value
+            raise UserError(f"{flag} {shown}: out of range; see --help")
 
 
 def check_run(args: argparse.Namespace) -> None:
@@ -145,12 +158,10 @@ def give_out(account: Account, args: argparse.Namespace, plots: str, show: Calla
     takes half a second. Then print JSON, or show tables.
     """
     if args.plot is not None:
+        args.plot.mkdir(parents=True, exist_ok=True)
         importlib.import_module(plots).draw(account, args.plot)
         print(f"plots written to {args.plot}", file=sys.stderr)
-    if args.json:
-        print(json.dumps(account, indent=2))
-    else:
-        show(account, Console())
+    print_account(args, account, show)
 
 
 WORDS = frozenset(
@@ -168,3 +179,16 @@ def table_of(title: str, *columns: str) -> Table:
         else:
             table.add_column(column, justify="right", no_wrap=True)
     return table
+
+
+Cells = Mapping[str, Callable[[Mapping[str, Any]], str]]
+"""Columns of a table, and the text of each in a row."""
+
+
+def show_table(title: str, cells: Cells, rows: Iterable[Mapping[str, Any]], console: Console) -> None:
+    """Print a table, if it has rows."""
+    table = table_of(title, *cells)
+    for row in rows:
+        table.add_row(*(text(row) for text in cells.values()))
+    if table.row_count:
+        console.print(table)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import os
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,20 @@ from jobsight_papers.coallocation.report import show
 from jobsight_papers.coallocation.results import account, worth
 from jobsight_papers.coallocation.runs import ExperimentCase, cases, run_case
 from jobsight_papers.coallocation.scenarios import POLICIES, SCENARIOS
-from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
-from jobsight_papers.traces import trace_file
+from jobsight_papers.runner import (
+    add_outcome_arguments,
+    add_run_arguments,
+    check_outcome,
+    check_run,
+    give_out,
+    refuse_out_of_range,
+    run_all,
+)
+from jobsight_papers.traces import named_trace
 from jobsight_server.command_line.trace_argument import add_part
 from jobsight_server.ground.errors import UserError
 
-TRACES = ("KTH-SP2-1996-2.1-cln.swf.gz", "SDSC-SP2-1998-4.2-cln.swf.gz")
+TRACES = ("KTH-SP2", "SDSC-SP2")
 
 SEEDS = 5
 
@@ -30,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--traces",
         nargs="+",
+        default=TRACES,
         metavar="TRACE",
         help="Standard Workload Format, or Jobsight databases (file or URL) (default: KTH-SP2 and SDSC-SP2 in the "
         "directory JOBSIGHT_TRACES)",
@@ -63,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     _check(args)
-    files = {file.name: file for file in (trace_file(name, args) for name in args.traces or _default_traces())}
+    files = {file.name: file for file in (named_trace(name, args) for name in args.traces)}
     digests = {name: _digest(file) for name, file in files.items()}
     wanted = list(cases(list(files), args.seeds, args.scenarios, args.policies, args.jobs))
     try:
@@ -83,13 +91,6 @@ def task(files: dict[str, Path], case: ExperimentCase) -> dict[str, Any]:
     return run_case(case, files[case.trace])
 
 
-def _default_traces() -> list[str]:
-    directory = os.environ.get("JOBSIGHT_TRACES")
-    if directory is None:
-        raise UserError("no traces: give --traces FILE ..., or set JOBSIGHT_TRACES to a directory that has them")
-    return [str(Path(directory) / name) for name in TRACES]
-
-
 def _digest(file: Path) -> str:
     try:
         return hashlib.sha256(file.read_bytes()).hexdigest()[:12]
@@ -99,11 +100,8 @@ def _digest(file: Path) -> str:
 
 def _check(args: argparse.Namespace) -> None:
     """Check now what would otherwise fail after minutes."""
-    for flag, values, good in (
-        ("--seeds", [args.seeds], args.seeds >= 1),
-        ("--jobs", [args.jobs], args.jobs == 0 or args.jobs >= 2),
-    ):
-        if not good:
-            raise UserError(f"{flag} {' '.join(map(str, values))}: give numbers above 0")
+    refuse_out_of_range(
+        ("--seeds", args.seeds, args.seeds >= 1), ("--jobs", args.jobs, args.jobs == 0 or args.jobs >= 2)
+    )
     check_run(args)
     check_outcome(args)

@@ -20,8 +20,7 @@ AT_MOST = 20.0
 
 
 def draw(account: Mapping[str, Any], directory: Path) -> None:
-    """Write turnaround.svg into ``directory``, which is created if necessary: a dot and its interval for each."""
-    directory.mkdir(parents=True, exist_ok=True)
+    """Write turnaround.svg into ``directory``: a dot and its interval for each."""
     rows: Rows = account["rows"]
     traces = list(dict.fromkeys(row["trace"] for row in rows))
     scenarios = list(dict.fromkeys(row["scenario"] for row in rows))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from rich.console import Console
 
-from jobsight_papers.runner import table_of
+from jobsight_papers.runner import Cells, show_table
 from jobsight_server.ground.amounts import percent
 
 
@@ -19,43 +20,39 @@ def show(account: Mapping[str, Any], console: Console) -> None:
         f"{account['runs']:,} runs of {jobs}. Turnaround compared with jobs that are never spread; full: link time in "
         "which more is asked than a link carries. --json has throughput, makespan and slowdowns as well."
     )
+    cells: Cells = {
+        "policy": itemgetter("policy"),
+        "turnaround": lambda row: f"{_percent(row['turnaround_percent'][0])} %",
+        "95 % sure": lambda row: _interval(*row["turnaround_percent"][1:]),
+        "wait": lambda row: "" if row["wait_percent"][0] is None else f"{_percent(row['wait_percent'][0])} %",
+        "full": lambda row: percent(row["saturated"], 1),
+        "spread": lambda row: percent(row["spread"], 1),
+    }
     for (trace, scenario), rows in groupby(account["rows"], key=lambda row: (row["trace"], row["scenario"])):
-        title = f"{_short(trace)}: {scenario}"
-        table = table_of(title, "policy", "turnaround", "95 % sure", "wait", "full", "spread")
-        for row in rows:
-            mean, low, high = row["turnaround_percent"]
-            table.add_row(
-                row["policy"],
-                f"{_percent(mean)} %",
-                "" if low is None else _percent(low) + " to " + _percent(high),
-                "" if row["wait_percent"][0] is None else f"{_percent(row['wait_percent'][0])} %",
-                percent(row["saturated"], 1),
-                percent(row["spread"], 1),
-            )
-        console.print(table)
+        show_table(f"{_short(trace)}: {scenario}", cells, rows, console)
     _show_worth(account["worth"], console)
 
 
 def _show_worth(rows: Sequence[Mapping[str, Any]], console: Console) -> None:
     """Show application means against everything else, in points of turnaround."""
-    title = "aware means, compared with its rivals"
-    table = table_of(title, "trace", "scenario", "against", "points", "p (Holm)", "means are")
-    for row in rows:
-        corrected = row["p_holm"]
-        table.add_row(
-            _short(row["trace"]),
-            row["scenario"],
-            row["against"],
-            _percent(row["points"][0]),
-            "" if corrected is None else f"{corrected:.3f}",
-            row["verdict"],
-        )
-    console.print(table)
+    cells: Cells = {
+        "trace": lambda row: _short(row["trace"]),
+        "scenario": itemgetter("scenario"),
+        "against": itemgetter("against"),
+        "points": lambda row: _percent(row["points"][0]),
+        "p (Holm)": lambda row: "" if row["p_holm"] is None else f"{row['p_holm']:.3f}",
+        "means are": itemgetter("verdict"),
+    }
+    show_table("aware means, compared with its rivals", cells, rows, console)
     console.print("points of turnaround (none is 100) that means save (-) or cost (+)")
 
 
 def _short(trace: str) -> str:
     return trace.removesuffix(".gz").removesuffix(".swf")
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{_percent(low)} to {_percent(high)}"
 
 
 def _percent(value: float) -> str:

@@ -12,10 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from jobsight_papers.coallocation.scenarios import POLICIES, SCENARIOS, Scenario
-from jobsight_papers.coallocation.sharing import SHARINGS
+from jobsight_papers.coallocation.scenarios import LOAD, POLICIES, PROCESSORS, SCENARIOS, Scenario
 from jobsight_papers.traces import read_trace
 from jobsight_scheduler.coallocation.bandwidth_sources import bandwidth_source
 from jobsight_scheduler.coallocation.clusters import Clusters
@@ -62,36 +59,25 @@ def run_case(case: ExperimentCase, file: Path) -> dict[str, Any]:
         ValueError: too few jobs, or all of them were submitted at once.
     """
     scenario, policy = SCENARIOS[case.scenario], POLICIES[case.policy]
-    clusters = Clusters(scenario.processors, tuple(1e6 * rate for rate in scenario.uplinks_mbps))
-    trace, whole = _read(file, clusters.total if scenario.has_wide else clusters.largest)
-    jobs = scaled_to(first(whole, case.jobs), clusters.total, scenario.load)
-    drawn = known(draw_communication(trace, jobs, case.seed, scenario.habits), scenario, case.seed)
+    clusters = Clusters(PROCESSORS, tuple(1e6 * rate for rate in scenario.uplinks_mbps))
+    trace, whole = _read(file, clusters.largest)
+    jobs = scaled_to(first(whole, case.jobs), clusters.total, LOAD)
+    drawn = known(draw_communication(trace, jobs, case.seed, scenario.habits), scenario)
     source = bandwidth_source(policy.bandwidth, drawn, 1e6 * policy.constant_mbps)
     simulation = CoSimulation(
         drawn.work,
         clusters,
         lambda requests: Scheduler(requests, PLACEMENTS[policy.placement], source),
-        SHARINGS[policy.sharing],
     )
     simulation.advance(2 * len(jobs))
     return figures(simulation, job_table(simulation))
 
 
-def known(drawn: SyntheticWorkload, scenario: Scenario, seed: int) -> SyntheticWorkload:
-    """Return the jobs with the statements and names of the scenario, the same for a seed.
-
-    A wrong name is drawn with equal probability from the other applications, even if its user does not run it. A larger
-    share of one fault does not move the other.
-    """
-    right = np.array([int(question.application or 0) for question in drawn.questions])
-    rng = np.random.default_rng([seed, 3])
-    chance = rng.random(len(right))
-    wrong = (right + rng.integers(1, scenario.habits.applications, len(right))) % scenario.habits.applications
-    names: list[str | None] = [
-        str(other) if at < scenario.wrong_names else None if at >= 1.0 - scenario.missing_names else str(own)
-        for at, other, own in zip(chance.tolist(), wrong.tolist(), right.tolist(), strict=True)
-    ]
-    questions = [replace(question, application=name) for question, name in zip(drawn.questions, names, strict=True)]
+def known(drawn: SyntheticWorkload, scenario: Scenario) -> SyntheticWorkload:
+    """Return the jobs with the statements and names of the scenario."""
+    questions = drawn.questions
+    if not scenario.has_names:
+        questions = [replace(question, application=None) for question in questions]
     return replace(drawn, stated_bps=scenario.stated * drawn.stated_bps, questions=questions)
 
 

@@ -10,9 +10,8 @@ from jobsight_papers.matching.report import service_account, show
 from jobsight_papers.matching.runs import cases, matching_account, run_case
 from jobsight_papers.matching.service import RATES_PER_MINUTE, measure_service
 from jobsight_papers.processes import watched
-from jobsight_papers.runner import add_outcome_arguments, check_outcome, give_out
+from jobsight_papers.runner import add_outcome_arguments, check_outcome, give_out, refuse_out_of_range
 from jobsight_scheduler.matching import DEADLINE_S
-from jobsight_server.ground.errors import UserError
 
 BATCHES, BATCHES_AT_MOST = 20, 10_000
 RATE_AT_MOST = 10**6
@@ -53,12 +52,10 @@ def _say(text: str) -> None:
 
 
 def _check(args: argparse.Namespace) -> None:
-    for flag, value, good in (
+    refuse_out_of_range(
         ("--batches", args.batches, 1 <= args.batches <= BATCHES_AT_MOST),
         ("--seed", args.seed, 0 <= args.seed < 2**63),
         ("--deadline", args.deadline, 0.0 < args.deadline <= 3_600.0),
-        ("--rates", " ".join(map(str, args.rates)), all(1 <= rate <= RATE_AT_MOST for rate in args.rates)),
-    ):
-        if not good:
-            raise UserError(f"{flag} {value}: out of range; see --help")
+        ("--rates", args.rates, all(1 <= rate <= RATE_AT_MOST for rate in args.rates)),
+    )
     check_outcome(args)

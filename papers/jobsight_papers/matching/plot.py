@@ -12,11 +12,10 @@ _PARTS = (("query_s", "query", OURS), ("solve_s", "solve", BEST), ("rest_s", "re
 
 
 def draw(account: Mapping[str, Any], directory: Path) -> None:
-    """Plot time by batch size and by shape, and greedy orders, into ``directory``, created if necessary.
+    """Plot time by batch size and by shape, and greedy orders, into ``directory``.
 
     With results of the service, plot the time at its client, too.
     """
-    directory.mkdir(parents=True, exist_ok=True)
     sizes = account["sizes"]
     with drawing(directory / "sizes.svg", "Time to match a batch", 2) as (time, rows):
         jobs = [row["jobs"] for row in sizes]

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from jobsight_papers.matching.workload import MatchingWorkload, batch, repository
+from jobsight_papers.own_server import free_address, serving
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.ground.answers import Record
 from jobsight_server.ground.errors import UserError
@@ -33,7 +32,7 @@ BATCHES = 20
 RATES_PER_MINUTE = (500, 5_000, 30_000)
 
 ARRIVING_S, MEAN_HOLD_S, OFFERED_LOAD = 10.0, 2.0, 0.9
-_START_S, _DRAIN_S = 180.0, 30.0
+_DRAIN_S = 30.0
 _POST_EVERY_S = 0.02
 _API = "/api/v1"
 
@@ -185,6 +184,15 @@ class _Client:
             raise UserError(f"{method} {path} was answered {answer.status}: {content[:300]!r}")
         return json.loads(content)
 
+    def is_answered(self) -> bool:
+        """Return whether the server answers, as it does once its database is there."""
+        try:
+            self.ask("GET", "/resources")
+        except (OSError, http.client.HTTPException, UserError):
+            self.close()
+            return False
+        return True
+
     def define(self, resources: Sequence[dict[str, Any]]) -> None:
         """Define these resources and no others."""
         for resource in self.ask("GET", "/resources?size=1000")["resources"]:
@@ -214,41 +222,13 @@ def _server() -> Iterator[_Client]:
         with engine.begin() as connection:
             _, token = create_token(connection, "admin", "experiment", time.time())
         engine.dispose()
-        listen, ingest = _free_address(), _free_address()
+        listen, ingest = free_address(), free_address()
         many = {"matching": {"kept": 1_000_000, "queued_at_most": 1_000_000}}
         settings = Settings(database=database, listen=(listen,), ingest_listen=ingest, query_workers=1, sections=many)
-        log = Path(directory) / "server.log"
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "jobsight_papers.matching.server"], stdin=subprocess.PIPE, stdout=out, stderr=out
-            )
-        assert process.stdin is not None
-        process.stdin.write(settings.to_json().encode() + b"\n")
-        process.stdin.flush()
+        command = [sys.executable, "-m", "jobsight_papers.matching.server"]
         client = _Client(listen, token)
         try:
-            _wait_until_ready(client, process, log)
-            yield client
+            with serving(command, client.is_answered, Path(directory) / "server.log", f"{settings.to_json()}\n"):
+                yield client
         finally:
             client.close()
-            process.terminate()
-            process.wait(60)
-            process.stdin.close()
-
-
-def _wait_until_ready(client: _Client, process: subprocess.Popen[bytes], log: Path) -> None:
-    limit = time.monotonic() + _START_S
-    while time.monotonic() < limit and process.poll() is None:
-        try:
-            client.ask("GET", "/resources")  # answered once the database is
-            return
-        except (OSError, http.client.HTTPException, UserError):
-            client.close()
-            time.sleep(0.2)
-    raise UserError(f"the server of the experiment did not start:\n{log.read_text()[-1000:]}")
-
-
-def _free_address() -> str:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{found.getsockname()[1]}"

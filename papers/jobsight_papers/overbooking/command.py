@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from math import isfinite, prod
+from math import floor
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from jobsight_papers.overbooking.jobs import (
     LAST_JOBS,
@@ -24,6 +23,7 @@ from jobsight_papers.overbooking.report import show
 from jobsight_papers.overbooking.results import (
     CONTROLS,
     PUBLISHED_RESULTS,
+    VARIED,
     accuracy_curves,
     gains,
     jobs_note,
@@ -31,19 +31,24 @@ from jobsight_papers.overbooking.results import (
 )
 from jobsight_papers.overbooking.runs import OverbookingCase, run_overbooking
 from jobsight_papers.overbooking.strategies import RISK_FORMS, STRATEGIES
-from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
-from jobsight_papers.traces import trace_file
-from jobsight_scheduler.overbooking.plan import Choice
+from jobsight_papers.runner import (
+    add_outcome_arguments,
+    add_run_arguments,
+    check_outcome,
+    check_run,
+    give_out,
+    refuse_out_of_range,
+    run_all,
+)
+from jobsight_papers.traces import known_traces, named_trace
 from jobsight_server.command_line.trace_argument import add_part
 from jobsight_server.ground.errors import UserError
 
 Task = tuple[OverbookingCase, OverbookingSource]
 
 PMAX = ".05:1:.05"
-MOST_PMAX, MOST_SEEDS, MOST_JOBS, MOST_RUNS = 1000, 1000, 1_000_000, 100_000
+MOST_PMAX, MOST_SEEDS, MOST_JOBS = 1000, 1000, 1_000_000
 MOST_HOURS = 1e6
-VARIED = ("penalty_ratio", "arrival_factor")
-"""Options shown in rows if they differ from the published set-up."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,14 +87,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--low-load", action="store_true", help=f"{LOW_LOAD_ARRIVAL_H:g} h between submissions")
     add("--arrival-factor", nargs="+", type=float, default=[1.0], metavar="X", help="stretch that time, e.g. .5 1 2 5")
     add("--penalty", nargs="+", type=float, default=[1.0], metavar="RATIO", help="penalty / charge, e.g. .5 1 2 5 (1)")
-    add("--release", type=float, default=12.0, metavar="HOURS", help="mean delay from submission to release (12)")
-    add("--deadline", type=float, default=5.0, metavar="X", help="requested times from release to deadline (5)")
-    add(
-        "--mtbf", type=float, metavar="HOURS", help="mean time between a node's failures (default: as published, 14505)"
-    )
-    add("--mttr", type=float, default=12.0, metavar="HOURS", help="mean time to repair a node (12)")
-    add("--place", choices=get_args(Choice), help="which free processors a job gets (default: strict, ours full-first)")
-    add("--exact-estimates", action="store_true", help="run times as requested: nothing to gain")
     add("--risk", choices=tuple(RISK_FORMS), default="exact", help="how PoS is computed (exact)")
     add_run_arguments(parser)
     add_outcome_arguments(parser)
@@ -98,7 +95,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     pmax = parse_range(args.pmax)
     _check(args)
-    sources = [OverbookingSource(file, args.last, args.exact_estimates) for file in _files(args)]
+    sources = [OverbookingSource(file, args.last) for file in _files(args)]
     try:
         published = [(source, overbooking_jobs(source).published) for source in sources]
         sources += [replace(source, per_node=of.per_node) for source, of in published if of and of.per_node > 1]
@@ -109,7 +106,6 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(str(error)) from error
     groups = _groups(args, sources, pmax)
     distinct = {(case.without_pmax, source) for source, case in groups}
-    _check_count(len(distinct) * args.seeds, "runs")
     chosen = [(replace(case, seed=seed), source) for case, source in distinct for seed in range(args.seeds)]
     tasks = sorted(chosen, key=lambda task: (str(task[1].file), task[0].strategy, task[0].pmax, repr(task[0])))
     finished = run_all("overbooking", task, tasks, args)
@@ -130,27 +126,21 @@ def parse_range(text: str) -> list[float]:
     Raises:
         UserError: neither of these, or a value is not a probability.
     """
-    problem = UserError(f"--pmax {text!r}: give FROM:TO:STEP within 0..1, such as {PMAX}, or values such as .05,.1")
     try:
         numbers = [float(part) for part in text.split(":" if ":" in text else ",")]
-    except ValueError as error:
-        raise problem from error
-    if not all(0.0 <= number <= 1.0 for number in numbers):
-        raise problem
-    if ":" not in text:
-        return list(dict.fromkeys(numbers))
-    if len(numbers) != 3 or numbers[2] <= 0.0 or numbers[0] > numbers[1]:
-        raise problem
-    low, high, step = numbers
-    count = int((high - low) / step + 1e-9) + 1 if (high - low) / step < MOST_PMAX else MOST_PMAX + 1
-    if count > MOST_PMAX:
-        raise UserError(f"--pmax {text!r}: more than {MOST_PMAX:,} values; give a larger step")
-    return [round(low + i * step, 12) for i in range(count)]
-
-
-def _check_count(count: int, what: str) -> None:
-    if count > MOST_RUNS:
-        raise UserError(f"{count:,} {what}; at most {MOST_RUNS:,}: give fewer seeds, values of --pmax or strategies")
+        if ":" in text:
+            low, high, step = numbers
+            steps = floor((high - low) / step + 1e-9)
+            if not (step > 0.0 and 0 <= steps < MOST_PMAX):
+                raise ValueError(f"{steps + 1:,} values")
+            numbers = [round(low + i * step, 12) for i in range(steps + 1)]
+        if not all(0.0 <= number <= 1.0 for number in numbers):
+            raise ValueError("not a probability")
+    except (ValueError, ArithmeticError) as error:
+        raise UserError(
+            f"--pmax {text!r}: {error}; give FROM:TO:STEP within 0..1, such as {PMAX}, or values such as .05,.1"
+        ) from error
+    return list(dict.fromkeys(numbers))
 
 
 def _groups(
@@ -160,23 +150,12 @@ def _groups(
     base = OverbookingCase(
         nodes=args.nodes,
         arrival_h=LOW_LOAD_ARRIVAL_H if args.low_load else args.arrival,
-        repairs_per_h=1.0 / args.mttr,
-        release_mean_h=args.release,
-        deadline_factor=args.deadline,
-        place=args.place,
         form=args.risk,
     )
-    if args.mtbf is not None:
-        base = replace(base, failures_per_h=1.0 / args.mtbf)
-    lists = (sources, args.penalty, args.arrival_factor, args.strategy or STRATEGIES, pmax)
-    _check_count(prod(map(len, lists)), "rows")
-    varied = product(args.penalty, args.arrival_factor, args.strategy or STRATEGIES, pmax)
+    varied = product(sources, args.penalty, args.arrival_factor, args.strategy or STRATEGIES, pmax)
     return [
-        (
-            source,
-            replace(base, penalty_ratio=penalty, arrival_factor=factor, strategy=strategy, pmax=p),
-        )
-        for source, (penalty, factor, strategy, p) in product(sources, list(varied))
+        (source, replace(base, penalty_ratio=penalty, arrival_factor=factor, strategy=strategy, pmax=p))
+        for source, penalty, factor, strategy, p in varied
     ]
 
 
@@ -215,20 +194,14 @@ PUBLISHED_CASE = OverbookingCase()
 
 
 def _check(args: argparse.Namespace) -> None:
-    for flag, values, good in (
-        ("--seeds", [args.seeds], 1 <= args.seeds <= MOST_SEEDS),
-        ("--last", [args.last], 1 <= args.last <= MOST_JOBS),
-        ("--nodes", [args.nodes], args.nodes is None or args.nodes >= 1),
+    refuse_out_of_range(
+        ("--seeds", args.seeds, 1 <= args.seeds <= MOST_SEEDS),
+        ("--last", args.last, 1 <= args.last <= MOST_JOBS),
+        ("--nodes", args.nodes, args.nodes is None or args.nodes >= 1),
         ("--penalty", args.penalty, all(0.0 <= ratio <= MOST_HOURS for ratio in args.penalty)),
         ("--arrival-factor", args.arrival_factor, all(1e-3 <= x <= 1e3 for x in args.arrival_factor)),
-        ("--arrival", [args.arrival], args.arrival is None or 1e-3 <= args.arrival <= MOST_HOURS),
-        ("--release", [args.release], 0.0 <= args.release <= MOST_HOURS),
-        ("--deadline", [args.deadline], 0.01 <= args.deadline <= 1e4),
-        ("--mtbf", [args.mtbf], args.mtbf is None or (isfinite(args.mtbf) and args.mtbf >= 1.0)),
-        ("--mttr", [args.mttr], 0.01 <= args.mttr <= MOST_HOURS),
-    ):
-        if not good:
-            raise UserError(f"{flag} {' '.join(map(str, values))}: out of range; see --help for an example")
+        ("--arrival", args.arrival, args.arrival is None or 1e-3 <= args.arrival <= MOST_HOURS),
+    )
     if args.low_load and args.arrival is not None:
         raise UserError(f"--low-load sets --arrival, which is also given ({args.arrival:g}); give one of them")
     check_run(args)
@@ -236,26 +209,9 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _files(args: argparse.Namespace) -> list[Path]:
-    directory = Path(os.environ["JOBSIGHT_TRACES"]) if "JOBSIGHT_TRACES" in os.environ else None
-    known = sorted(directory.glob("*.swf*")) if directory is not None and directory.is_dir() else []
-    if args.trace is None:
-        found = [file for file in known if any(name in file.name.upper() for name in PUBLISHED_TRACES)]
-        if not found:
-            raise UserError(
-                "no trace: give --trace, or set JOBSIGHT_TRACES to a directory that has SDSC-SP2 or KTH-SP2"
-            )
-        return found
-    return list(dict.fromkeys(_file(name, known, args) for name in args.trace))
-
-
-def _file(name: str, known: Sequence[Path], args: argparse.Namespace) -> Path:
-    if "\0" in name:
-        raise UserError(f"--trace {name!r}: a file name cannot contain NUL")
-    if "://" in name or Path(name).is_file():
-        return trace_file(name, args)
-    found = [file for file in known if name and file.name.upper().startswith(name.upper())]
-    if len(found) == 1:
-        return found[0].resolve()
-    if found:
-        raise UserError(f"--trace {name}: several traces begin with this: {', '.join(file.name for file in found)}")
-    raise UserError(f"--trace {name}: no such file or trace in JOBSIGHT_TRACES; give a workload file")
+    if args.trace is not None:
+        return list(dict.fromkeys(named_trace(name, args) for name in args.trace))
+    found = [file for file in known_traces() if any(name in file.name.upper() for name in PUBLISHED_TRACES)]
+    if not found:
+        raise UserError("no trace: give --trace, or set JOBSIGHT_TRACES to a directory that has SDSC-SP2 or KTH-SP2")
+    return found

@@ -50,12 +50,11 @@ _OTHER_NAMES = {"BLUE HORIZON": "BLUE", "CORNELL THEORY": "CTC"}
 class OverbookingSource:
     """The source of jobs: the last ``last_jobs`` of a trace without the last ``skipped``.
 
-    ``exact_estimates``: run time = requested time. Sizes in processors count as nodes of ``per_node`` processors.
+    Sizes in processors count as nodes of ``per_node`` processors.
     """
 
     file: Path
     last_jobs: int = LAST_JOBS
-    exact_estimates: bool = False
     skipped: int = 0
     per_node: int = 1
 
@@ -128,7 +127,7 @@ def overbooking_jobs(source: OverbookingSource) -> OverbookingJobs:
         trace.max_processors,
         questions_of(trace, rows),
         requested,
-        requested.copy() if source.exact_estimates else np.minimum(run, requested),
+        np.minimum(run, requested),
         np.ceil(nodes[rows] / source.per_node).astype(np.int64),
         learned,
         Counter({"in the trace": len(trace), "learned from": learned, "offered": len(rows) - learned, "cut": clamped}),
@@ -186,18 +185,12 @@ def arrival_of(jobs: OverbookingJobs, arrival_h: float | None) -> float:
     return arrival_h or (jobs.published.arrival_h if jobs.published else ARRIVAL_H)
 
 
-def offered_jobs(
-    jobs: OverbookingJobs,
-    arrival_h: float,
-    seed: int,
-    release_mean_h: float = RELEASE_MEAN_H,
-    deadline_factor: float = DEADLINE_FACTOR,
-) -> list[OfferedJob]:
+def offered_jobs(jobs: OverbookingJobs, arrival_h: float, seed: int) -> list[OfferedJob]:
     """Return the jobs after the learned ones: submitted and released after exponential delays, deadline r + 5 e."""
     rng = np.random.default_rng(seed)
     count = len(jobs.requested_h) - jobs.learned
     submitted = np.cumsum(rng.exponential(arrival_h, count))
-    released = submitted + rng.exponential(release_mean_h, count)
+    released = submitted + rng.exponential(RELEASE_MEAN_H, count)
     requested = jobs.requested_h[jobs.learned :]
     return [
         OfferedJob(
@@ -207,7 +200,7 @@ def offered_jobs(
             float(requested[number]),
             float(submitted[number]),
             float(released[number]),
-            float(released[number] + deadline_factor * requested[number]),
+            float(released[number] + DEADLINE_FACTOR * requested[number]),
             float(jobs.run_h[jobs.learned + number]),
         )
         for number in range(count)

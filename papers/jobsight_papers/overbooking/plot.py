@@ -9,6 +9,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
+from jobsight_papers.overbooking.results import VARIED, setting_of
 from jobsight_server.command_line.plot_style import ACTUAL, BEST, INK, OTHERS, OURS, SERIES, drawing
 
 Row = Mapping[str, Any]
@@ -36,21 +37,21 @@ FIRST_FIGURE = {"SDSC": 4, "KTH": 8, "BLUE": 12, "CTC": 16}
 
 
 def draw(account: Mapping[str, Any], directory: Path) -> None:
-    """Write into ``directory``, created if necessary: figures 2 and 3, for each trace the measures of figures 4 to 21
+    """Write into ``directory``: figures 2 and 3, for each trace the measures of figures 4 to 21
     by P_max, and predicted against observed failures.
     """
-    directory.mkdir(parents=True, exist_ok=True)
     for trace, curves in account["accuracy"].items():
         name = _file_name(trace)
         _accuracy(trace, curves, directory / f"figure-2-3-{name}.svg")
-    settings = {_setting(row): row for row in account["rows"]}
+    settings = {setting_of(row): row for row in account["rows"]}
     for number, setting in enumerate(settings):
-        rows = [row for row in account["rows"] if _setting(row) == setting]
+        rows = [row for row in account["rows"] if setting_of(row) == setting]
         trace = rows[0]["trace"]
         suffix = _file_name(trace) + (
             f"-{number}" if len({row["trace"] for row in account["rows"]}) < len(settings) else ""
         )
-        title = ", ".join([trace, *(f"{name.replace('_', ' ')} {value}" for name, value in setting[1:] if value)])
+        varied = [f"{name.replace('_', ' ')} {rows[0][name]}" for name in VARIED if name in rows[0]]
+        title = ", ".join([trace, *varied])
         first = FIRST_FIGURE.get(trace)
         figures = f" (figures {first} to {first + 3 if trace != 'CTC' else 21})" if first else ""
         with drawing(directory / f"figures-4-21-{suffix}.svg", f"{title}: by P_max{figures}", 4, 2) as axes:
@@ -126,11 +127,6 @@ def _by_strategy(rows: Sequence[Row]) -> dict[str, list[Row]]:
     for row in rows:
         found.setdefault(row["strategy"], []).append(row)
     return found
-
-
-def _setting(row: Row) -> tuple[Any, ...]:
-    names = ("penalty_ratio", "arrival_factor")
-    return row["trace"], *((name, row.get(name)) for name in names)
 
 
 def _file_name(trace: str) -> str:

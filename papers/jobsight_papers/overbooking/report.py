@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from rich.console import Console
 
-from jobsight_papers.overbooking.results import CONTROLS
-from jobsight_papers.runner import table_of
+from jobsight_papers.overbooking.results import CONTROLS, VARIED, setting_of
+from jobsight_papers.runner import Cells, show_table
 from jobsight_server.ground.amounts import percent
 
 Row = Mapping[str, Any]
 
-COLUMNS = ("strategy", "P_max", "jobs", "net", "hours", "+-", "node-h", "pred.", "obs.")
-VARIED = ("penalty_ratio", "arrival_factor")
+CELLS: Cells = {
+    "strategy": itemgetter("strategy"),
+    "P_max": lambda row: f"{row['pmax']:g}",
+    "jobs": lambda row: f"{row['accepted']:,.0f}",
+    "net": lambda row: f"{row['net_jobs']['mean']:,.0f}",
+    "hours": lambda row: f"{row['net_hours']['mean']:,.0f}",
+    "+-": lambda row: _half(row["net_hours"]),
+    "node-h": lambda row: f"{row['node_hours']['mean']:,.0f}",
+    "pred.": lambda row: percent(row["predicted_failure"], 1),
+    "obs.": lambda row: percent(row["observed_failure"], 1),
+}
 
 
 def show(account: Mapping[str, Any], console: Console) -> None:
@@ -23,28 +33,16 @@ def show(account: Mapping[str, Any], console: Console) -> None:
     for note in account["jobs"]:
         _jobs(note, console)
     gain_of = {_key(gain): gain for gain in account["gains"]}
-    for (trace, *_), group in groupby(account["rows"], key=_setting):
+    for (trace, *_), group in groupby(account["rows"], key=setting_of):
         rows = list(group)
-        setting = ", ".join(f"{name.replace('_', ' ')} {rows[0][name]}" for name in VARIED if name in rows[0])
-        table = table_of(f"{trace}, {rows[0]['seeds']} seeds{', ' + setting if setting else ''}", *COLUMNS)
-        for row in _distinct(rows):
-            table.add_row(
-                row["strategy"],
-                f"{row['pmax']:g}",
-                f"{row['accepted']:,.0f}",
-                f"{row['net_jobs']['mean']:,.0f}",
-                f"{row['net_hours']['mean']:,.0f}",
-                _half(row["net_hours"]),
-                f"{row['node_hours']['mean']:,.0f}",
-                percent(row["predicted_failure"], 1),
-                percent(row["observed_failure"], 1),
-            )
-        console.print(table)
+        setting = [f"{name.replace('_', ' ')} {rows[0][name]}" for name in VARIED if name in rows[0]]
+        show_table(", ".join([trace, f"{rows[0]['seeds']} seeds", *setting]), CELLS, _distinct(rows), console)
         _best(rows, gain_of, console)
         if (known := account["published"].get(trace)) and not setting:
             console.print(
                 f"Published: backfilling {known['net_jobs']} jobs net, {known['net_hours']:,} hours net; time-slice at "
-                f"its best {100.0 * known['time_slice_gain']:+.0f} % at P_max {known['at_pmax']:g}."
+                f"its best {100.0 * known['time_slice_gain']:+.0f} % at P_max {known['at_pmax']:g}, behind from "
+                f"{known['loses_from'] or 'none'} on."
             )
     console.print(
         "net: successful minus failed jobs, their requested hours, and these times nodes; +-: 95 % confidence; pred., "
@@ -93,9 +91,5 @@ def _half(found: Row) -> str:
     return "" if found["low"] is None else f"{(found['high'] - found['low']) / 2.0:,.0f}"
 
 
-def _setting(row: Row) -> tuple[Any, ...]:
-    return row["trace"], *(row.get(name) for name in VARIED)
-
-
 def _key(row: Row) -> tuple[Any, ...]:
-    return *_setting(row), row["strategy"], row["pmax"]
+    return *setting_of(row), row["strategy"], row["pmax"]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from jobsight_papers.intervals import interval
 from jobsight_papers.overbooking.jobs import OverbookingSource, learned_history, overbooking_jobs
@@ -18,6 +19,8 @@ MEASURED = (
     "net_jobs", "net_hours", "node_hours", "successful_jobs", "failed_jobs", "profit_hours", "penalty_hours",
 )  # fmt: skip
 COUNTED = ("killed_jobs", "node_failed_jobs", "overbooked_jobs")
+VARIED = ("penalty_ratio", "arrival_factor")
+"""Options shown in rows if they differ from the published set-up."""
 CONTROLS = ("conservative", "release", "release-filter")
 
 PUBLISHED_RESULTS: dict[str, dict[str, Any]] = {
@@ -86,7 +89,7 @@ def accuracy_curves(source: OverbookingSource) -> dict[str, Any]:
     found = {"site": history.all_jobs.distribution(nothing)} | {name: of for name, of in of_classes.items() if of.jobs}
     return {
         "jobs": {name: of.jobs for name, of in found.items()},
-        "pdf": _differences(found["site"].cdf.tolist()),
+        "pdf": np.diff(found["site"].cdf).tolist(),
         "cdf": {name: of.cdf.tolist() for name, of in found.items()},
     }
 
@@ -97,14 +100,14 @@ def jobs_note(source: OverbookingSource) -> dict[str, Any]:
     return {"trace": jobs.name, "counts": dict(jobs.counts), "dropped": dict(jobs.dropped)}
 
 
-def _differences(values: Iterable[float]) -> list[float]:
-    kept = list(values)
-    return [high - low for low, high in pairwise(kept)]
-
-
 def _share(part: float, whole: float) -> float:
     return part / whole if whole else 0.0
 
 
 def _ratio(one: float, other: float) -> float | None:
     return one / other if other > 0.0 else None
+
+
+def setting_of(row: Figures) -> tuple[Any, ...]:
+    """Return the trace of a row, and its values of ``VARIED``; None as published."""
+    return row["trace"], *(row.get(name) for name in VARIED)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from jobsight_papers.overbooking.jobs import (
-    RELEASE_MEAN_H,
     OverbookingSource,
     arrival_of,
     learned_history,
@@ -23,10 +22,9 @@ from jobsight_papers.overbooking.jobs import (
     overbooking_jobs,
 )
 from jobsight_papers.overbooking.node_failures import downtimes
-from jobsight_papers.overbooking.simulation import DEADLINE_FACTOR, AcceptedJob, OverbookingSimulation
+from jobsight_papers.overbooking.simulation import AcceptedJob, OverbookingSimulation
 from jobsight_papers.overbooking.strategies import STRATEGIES, RiskForm
-from jobsight_predictor.runtime.success import PUBLISHED_FAILURES_PER_H, PUBLISHED_REPAIRS_PER_H, MachineFailure
-from jobsight_scheduler.overbooking.plan import Choice
+from jobsight_predictor.runtime.success import MachineFailure
 
 REHEARSAL_SEED = 2**31
 """Seed of the rehearsal, different from that of every run."""
@@ -46,11 +44,6 @@ class OverbookingCase:
     arrival_h: float | None = None
     arrival_factor: float = 1.0
     penalty_ratio: float = 1.0
-    failures_per_h: float = PUBLISHED_FAILURES_PER_H
-    repairs_per_h: float = PUBLISHED_REPAIRS_PER_H
-    release_mean_h: float = RELEASE_MEAN_H
-    deadline_factor: float = DEADLINE_FACTOR
-    place: Choice | None = None
     form: RiskForm = "exact"
 
     @property
@@ -70,15 +63,14 @@ def simulated(case: OverbookingCase, source: OverbookingSource) -> OverbookingSi
     jobs = overbooking_jobs(source)
     nodes = nodes_of(jobs, case.nodes)
     arrival = arrival_of(jobs, case.arrival_h) * case.arrival_factor
-    offers = offered_jobs(jobs, arrival, case.seed, case.release_mean_h, case.deadline_factor)
+    offers = offered_jobs(jobs, arrival, case.seed)
     strategy = STRATEGIES[case.strategy].at(case.pmax)
     can_rehearse = strategy.rehearses and source.skipped == 0
-    rule = replace(strategy.rule, choice=case.place or strategy.rule.choice)
-    machine = MachineFailure(case.failures_per_h, case.repairs_per_h)
+    machine = MachineFailure()
     horizon = max(job.deadline_h for job in offers)
     simulation = OverbookingSimulation(
         nodes,
-        replace(strategy, rule=rule, form=case.form),
+        replace(strategy, form=case.form),
         learned_history(source, strategy.history),
         machine,
         downtimes(nodes, machine, horizon, case.seed),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
+from operator import itemgetter
 from typing import Any
 
 from rich.console import Console
@@ -13,12 +13,13 @@ from jobsight_papers.overprovisioning.cluster.cases import VARIANTS, MemoryCase
 from jobsight_papers.overprovisioning.cluster.nodes import MIB, NodeClass, parse_classes
 from jobsight_papers.overprovisioning.cluster.policies import MEMORY_POLICIES
 from jobsight_papers.overprovisioning.cluster_design import Prices, designs, verifying_case
-from jobsight_papers.overprovisioning.command import memory_trace
+from jobsight_papers.overprovisioning.command import add_trace
 from jobsight_papers.overprovisioning.runs import SATURATED
 from jobsight_papers.overprovisioning.source import JobSource, jobs_of, run_on
-from jobsight_papers.runner import add_run_arguments, check_run, run_all, table_of
+from jobsight_papers.runner import Cells, add_run_arguments, check_run, refuse_out_of_range, run_all, show_table
+from jobsight_papers.traces import named_trace
 from jobsight_scheduler.workload.canonical import LOAD_AT_MOST, offered_load
-from jobsight_server.command_line.trace_argument import add_part
+from jobsight_server.command_line.answers import print_account
 from jobsight_server.ground.amounts import percent
 from jobsight_server.ground.errors import UserError
 
@@ -26,13 +27,7 @@ Task = tuple[MemoryCase, JobSource]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--trace",
-        metavar="TRACE",
-        help="jobs with memory: Standard Workload Format, or a Jobsight database (file or URL) (default: LANL-CM5 "
-        "in the directory JOBSIGHT_TRACES)",
-    )
-    add_part(parser)
+    add_trace(parser)
     parser.add_argument(
         "--first", default="512x32M", metavar="NODES", help="nodes of the largest size, as 512x32M (the default)"
     )
@@ -103,10 +98,7 @@ def run(args: argparse.Namespace) -> int:
         "simulated": simulated,
         "best": simulated[0] if simulated else None,
     }
-    if args.json:
-        print(json.dumps(account, indent=2))
-    else:
-        _show(account, Console())
+    print_account(args, account, _show)
     return 0
 
 
@@ -116,27 +108,16 @@ def task(of: Task) -> dict[str, Any]:
 
 
 def _show(account: dict[str, Any], console: Console) -> None:
-    table = table_of(
-        f"Simulated, of a budget of {account['budget']:,.0f}",
-        "cluster",
-        "cost",
-        "helped",
-        "busy nodes",
-        "use",
-        "failed",
-        "slow",
-    )
-    for row in account["simulated"]:
-        table.add_row(
-            row["classes"],
-            f"{row['cost']:,.0f}",
-            f"{row['helped_processors']:,.0f}",
-            f"{row['busy_nodes']:.0f}",
-            percent(row["utilisation"], 1),
-            percent(row["failed_share"], 2),
-            f"{row['mean_bounded_slowdown']:,.0f}",
-        )
-    console.print(table)
+    cells: Cells = {
+        "cluster": itemgetter("classes"),
+        "cost": lambda row: f"{row['cost']:,.0f}",
+        "helped": lambda row: f"{row['helped_processors']:,.0f}",
+        "busy nodes": lambda row: f"{row['busy_nodes']:.0f}",
+        "use": lambda row: percent(row["utilisation"], 1),
+        "failed": lambda row: percent(row["failed_share"], 2),
+        "slow": lambda row: f"{row['mean_bounded_slowdown']:,.0f}",
+    }
+    show_table(f"Simulated, of a budget of {account['budget']:,.0f}", cells, account["simulated"], console)
     console.print(
         "helped: processors of jobs that fit on the smaller nodes only by actual use; busy nodes: utilisation times "
         "nodes; slow: mean bounded slowdown."
@@ -145,15 +126,13 @@ def _show(account: dict[str, Any], console: Console) -> None:
 
 def _source(args: argparse.Namespace) -> tuple[NodeClass, JobSource]:
     check_run(args)
-    file = memory_trace(args)
-    for flag, value, good in (
+    refuse_out_of_range(
         ("--load", args.load, 0.0 < args.load <= LOAD_AT_MOST),
         ("--verify", args.verify, args.verify >= 1),
         ("--price-node", args.price_node, args.price_node > 0.0),
         ("--price-mb", args.price_mb, args.price_mb >= 0.0),
-    ):
-        if not good:
-            raise UserError(f"{flag} {value}: out of range; see --help for an example")
+    )
+    file = named_trace(args.trace, args)
     try:
         (first,) = parse_classes(args.first)
     except ValueError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs, numbered
 from jobsight_papers.overprovisioning.cluster.nodes import MIB
-from jobsight_papers.overprovisioning.estimators.base import SIMILAR, AttemptOutcome
+from jobsight_papers.overprovisioning.estimators.base import AttemptOutcome, similar
 from jobsight_papers.overprovisioning.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_papers.overprovisioning.results import straight_line
 from jobsight_scheduler.workload.canonical import questions_of
@@ -29,21 +28,19 @@ OF_SIZE = 10
 SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
-def similarity(
-    trace: Trace, fields: Sequence[str] = SIMILAR, similarity_range: float = SIMILARITY_RANGE
-) -> dict[str, Any]:
+def similarity(trace: Trace) -> dict[str, Any]:
     """Return figures 1, 3 and 4 over all jobs of ``trace``."""
     rows = np.arange(len(trace))
     requested = trace["requested_memory_kb"]
     used = trace["memory_kb"]
-    group = numbered(map(attrgetter(*fields), questions_of(trace, rows)))
+    group = numbered(map(similar, questions_of(trace, rows)))
     known = (requested > 0) & (used > 0)
     return {
         "jobs": len(trace),
         "groups": int(group.max()) + 1,
         "request_over_use": request_over_use(requested[known] / used[known]),
         "group_sizes": group_sizes(group),
-        "gain": gain_by_range(group[known], requested[known], used[known], similarity_range),
+        "gain": gain_by_range(group[known], requested[known], used[known]),
     }
 
 
@@ -78,7 +75,7 @@ def group_sizes(group: NDArray[np.int64]) -> dict[str, Any]:
 
 
 def gain_by_range(
-    group: NDArray[np.int64], requested: NDArray[np.float64], used: NDArray[np.float64], similarity_range: float
+    group: NDArray[np.int64], requested: NDArray[np.float64], used: NDArray[np.float64]
 ) -> dict[str, Any]:
     """Return figure 4: the possible gain and the similarity of each group of at least ``OF_SIZE`` jobs."""
     count = int(group.max(initial=-1)) + 1
@@ -89,10 +86,10 @@ def gain_by_range(
     sizes = np.bincount(group, minlength=count)
     large = sizes >= OF_SIZE
     gain, spread = asked[large] / most[large], most[large] / least[large]
-    alike = spread <= similarity_range
+    alike = spread <= SIMILARITY_RANGE
     return {
         "groups": int(large.sum()),
-        "similarity_range": similarity_range,
+        "similarity_range": SIMILARITY_RANGE,
         "alike_share": float(alike.mean()) if large.any() else None,
         "alike_jobs_share": float(sizes[large][alike].sum() / max(sizes[large].sum(), 1)),
         "range": spread.tolist(),

@@ -13,13 +13,11 @@ PAIR = {"none": OTHERS, "successive-approximation": OURS}
 
 
 def draw(account: Mapping[str, Any], directory: Path) -> None:
-    """Write the figures 1 and 3 to 8, if there are runs for them, into ``directory``, created if necessary."""
-    directory.mkdir(parents=True, exist_ok=True)
+    """Write the figures 1 and 3 to 8, if there are runs for them, into ``directory``."""
     _similarity(account["similarity"], directory)
     rows, ratios = account["rows"], account["ratios"]
-    order, policy, classes = rows[0]["order"], rows[0]["policy"], rows[0]["classes"]
-    same = [row for row in rows if row["order"] == order and row["classes"] == classes]
-    beside = [row for row in ratios if row["order"] == order]
+    policy, classes = rows[0]["policy"], rows[0]["classes"]
+    same = [row for row in rows if row["classes"] == classes]
     if len({row["load"] for row in same}) > 1:
         with drawing(directory / "figure-5.svg", "Utilisation by offered load", 1) as (axis,):
             for of, style in _styles(same).items():
@@ -29,7 +27,7 @@ def draw(account: Mapping[str, Any], directory: Path) -> None:
             axis.set(xlabel="offered load", ylabel="utilisation", ylim=(0, 1))
             axis.legend()
         with drawing(directory / "figure-6.svg", "Slowdown without estimation over slowdown with it", 1) as (axis,):
-            at = [row for row in beside if row["classes"] == classes]
+            at = [row for row in ratios if row["classes"] == classes]
             for of, style in _styles(same).items():
                 for measure, colour in (("slowdown_ratio", OURS), ("bounded_slowdown_ratio", BEST)):
                     line = _line(at, of, "successive-approximation", "load", measure)
@@ -40,7 +38,7 @@ def draw(account: Mapping[str, Any], directory: Path) -> None:
             axis.legend()
     if account["cycles"]:
         _cycles(account["cycles"], directory / "figure-7.svg")
-    at_load = [row for row in beside if row["load"] == rows[0]["load"] and row["second_mb"] is not None]
+    at_load = [row for row in ratios if row["load"] == rows[0]["load"] and row["second_mb"] is not None]
     if len({row["second_mb"] for row in at_load}) > 1:
         with drawing(directory / "figure-8.svg", "Utilisation by memory of the smaller nodes", 1) as (axis,):
             line = _line(at_load, policy, "successive-approximation", "second_mb", "utilisation_ratio")

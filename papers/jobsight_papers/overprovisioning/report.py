@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from rich.console import Console
 
-from jobsight_papers.runner import table_of
+from jobsight_papers.overprovisioning.results import machine_of
+from jobsight_papers.runner import Cells, show_table
 from jobsight_server.ground.amounts import percent
 
 Row = Mapping[str, Any]
 
 
 def show(account: Mapping[str, Any], console: Console) -> None:
-    """Show the runs by cluster, order and load, and the similarity groups."""
+    """Show the runs by cluster and load, and the similarity groups."""
     _groups(account, console)
     _rows(account["rows"], console)
     if fit := account["figure_8_fit"]:
@@ -23,44 +25,33 @@ def show(account: Mapping[str, Any], console: Console) -> None:
             f"Gain against the processors of jobs that one division helps, 16 to 28 MB: R2 {fit['r2']:.2f}; "
             f"against the jobs lowered: {fit['lowered_r2']:.3f}."
         )
-    for delay in account["failure_delay"]:
-        more = delay["mean_wait_s"] - delay["mean_wait_without_s"]
-        console.print(
-            f"{delay['estimator']}: failures take {delay['failed_node_hours']:,.0f} node-hours and delay jobs by "
-            f"{more:,.0f} s on average."
-        )
     if "steps" in account:
-        _ranked(account["steps"], ("alpha", "beta", "retry"), "Steps of successive approximation", console)
-    if "group_fields" in account:
-        _ranked(account["group_fields"][:10], ("fields", "groups"), "Fields that similar jobs share", console)
+        _steps(account["steps"], console)
 
 
 def _rows(rows: Sequence[Row], console: Console) -> None:
-    """Show the runs by nodes, fill order and policy."""
-    without = {_machine_of(row): row["utilisation"] for row in rows if row["estimator"] == "none"}
-    for machine, same in groupby(rows, key=lambda row: _machine_of(row)[:3]):
-        table = table_of(", ".join(machine), "estimator", "load", "use", "gain", "failed", "lowered", "wait")
-        for row in same:
-            beside = without.get(_machine_of(row)) if row["estimator"] != "none" else None
-            table.add_row(
-                row["estimator"],
-                f"{row['load']:g}",
-                percent(row["utilisation"], 1),
-                f"{row['utilisation'] / beside:.2f}" if beside else "",
-                percent(row["failed_share"], 2),
-                percent(row["lowered_share"], 1),
-                f"{row['mean_wait_s'] / 3600.0:,.1f}",
-            )
-        console.print(table)
+    """Show the runs by nodes and policy."""
+    without = {machine_of(row): row["utilisation"] for row in rows if row["estimator"] == "none"}
+    cells: Cells = {
+        "estimator": itemgetter("estimator"),
+        "load": lambda row: f"{row['load']:g}",
+        "use": lambda row: percent(row["utilisation"], 1),
+        "gain": lambda row: _gain(row, without),
+        "failed": lambda row: percent(row["failed_share"], 2),
+        "lowered": lambda row: percent(row["lowered_share"], 1),
+        "wait": lambda row: f"{row['mean_wait_s'] / 3600.0:,.1f}",
+    }
+    for machine, same in groupby(rows, key=lambda row: machine_of(row)[:2]):
+        show_table(", ".join(machine), cells, same, console)
     console.print(
         "use: utilisation; gain: of utilisation, over no estimation; failed: of attempts, for want of memory; lowered: "
         "jobs that finished on less than they requested; wait: mean wait in hours."
     )
 
 
-def _machine_of(row: Row) -> tuple[Any, ...]:
-    """Return the key of runs that are compared with one another."""
-    return row["classes"], row["order"], row["policy"], row["load"]
+def _gain(row: Row, without: Mapping[Any, float]) -> str:
+    beside = without.get(machine_of(row)) if row["estimator"] != "none" else None
+    return f"{row['utilisation'] / beside:.2f}" if beside else ""
 
 
 def _groups(account: Mapping[str, Any], console: Console) -> None:
@@ -88,9 +79,12 @@ def _groups(account: Mapping[str, Any], console: Console) -> None:
         )
 
 
-def _ranked(rows: Sequence[Row], names: Sequence[str], title: str, console: Console) -> None:
-    table = table_of(title, *names, "use", "failed")
-    for row in rows:
-        values = [" + ".join(row[name]) if name == "fields" else f"{row[name]}" for name in names]
-        table.add_row(*values, percent(row["utilisation"], 1), percent(row["failed_share"], 2))
-    console.print(table)
+def _steps(rows: Sequence[Row], console: Console) -> None:
+    cells: Cells = {
+        "alpha": lambda row: f"{row['alpha']:g}",
+        "beta": lambda row: f"{row['beta']:g}",
+        "retry": itemgetter("retry"),
+        "use": lambda row: percent(row["utilisation"], 1),
+        "failed": lambda row: percent(row["failed_share"], 2),
+    }
+    show_table("Steps of successive approximation", cells, rows, console)

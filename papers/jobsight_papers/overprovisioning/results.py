@@ -12,7 +12,6 @@ from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs
 from jobsight_papers.overprovisioning.cluster.nodes import MIB
 
 FIT_FROM_MB, FIT_TO_MB = 16.0, 28.0
-POINT = ("utilisation_ratio", "second_mb", "lowered_share")
 
 Row = Mapping[str, Any]
 
@@ -20,13 +19,13 @@ Row = Mapping[str, Any]
 def ratios(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """Return for every run its utilisation over that without estimation, and the slowdown without it over its own."""
     rows = list(rows)
-    none = {_machine(row): row for row in rows if row["estimator"] == "none"}
+    none = {machine_of(row): row for row in rows if row["estimator"] == "none"}
     found = []
     for row in rows:
-        beside = none.get(_machine(row))
+        beside = none.get(machine_of(row))
         if beside is None or row["estimator"] == "none":
             continue
-        copied = ("second_mb", "classes", "order", "policy", "load", "estimator", "lowered_share")
+        copied = ("second_mb", "classes", "policy", "load", "estimator", "lowered_share")
         names = {name: row[name] for name in copied}
         found.append(
             names
@@ -39,8 +38,9 @@ def ratios(rows: Iterable[Row]) -> list[dict[str, Any]]:
     return found
 
 
-def _machine(row: Row) -> tuple[Any, ...]:
-    return row["classes"], row["order"], row["policy"], row["load"]
+def machine_of(row: Row) -> tuple[Any, ...]:
+    """Return the key of runs that are compared with one another."""
+    return row["classes"], row["policy"], row["load"]
 
 
 def helped_processors(jobs: MemoryJobs, second_bytes: float, alpha: float = 2.0) -> float:
@@ -56,7 +56,7 @@ def figure_8_fit(found: Sequence[Row], jobs: MemoryJobs) -> dict[str, Any] | Non
     """Return the line of Figure 8: ratio of utilisations against the processors helped, and ``lowered_r2``, of the line
     against the share of jobs lowered; None for fewer than three points.
 
-    Of several fill orders, policies and loads, those of the first run count.
+    Of several policies and loads, those of the first run count.
     """
     published = [
         row for row in found if row["estimator"] == "successive-approximation" and row["second_mb"] is not None
@@ -70,7 +70,7 @@ def figure_8_fit(found: Sequence[Row], jobs: MemoryJobs) -> dict[str, Any] | Non
         )
         for row in published
         if FIT_FROM_MB <= row["second_mb"] <= FIT_TO_MB
-        and all(row[name] == published[0][name] for name in ("order", "policy", "load"))
+        and all(row[name] == published[0][name] for name in ("policy", "load"))
     ]
     if len(points) < 3 or len({point[0] for point in points}) < 2:
         return None
@@ -85,20 +85,3 @@ def straight_line(x: NDArray[np.float64], y: NDArray[np.float64]) -> dict[str, f
     left = float(((y - slope * x - intercept) ** 2).sum())
     whole = float(((y - y.mean()) ** 2).sum())
     return {"slope": float(slope), "intercept": float(intercept), "r2": 1.0 - left / whole if whole else 1.0}
-
-
-def failure_delay(rows: Iterable[Row], at_once: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return the delay by failures, compared with the same run with failed jobs returning at once."""
-    waits = {(*_machine(row), row["estimator"]): row for row in rows}
-    found = []
-    for row in at_once:
-        with_cost = waits[(*_machine(row), row["estimator"])]
-        found.append(
-            {
-                "estimator": row["estimator"],
-                "failed_node_hours": with_cost["failed_node_hours"],
-                "mean_wait_s": with_cost["mean_wait_s"],
-                "mean_wait_without_s": row["mean_wait_s"],
-            }
-        )
-    return found

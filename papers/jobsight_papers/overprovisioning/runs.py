@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 
-from jobsight_papers.overprovisioning.cluster.cases import MemoryCase
+from jobsight_papers.overprovisioning.cluster.cases import VARIANTS, MemoryCase
 from jobsight_papers.overprovisioning.cluster.nodes import MIB, parse_classes
-from jobsight_papers.overprovisioning.fill_orders import ORDERS
-from jobsight_papers.overprovisioning.variants import PAPER_VARIANTS
 
 CLASSES = "512x32M,512x24M"
 SECOND_MB = 24.0
 FIGURE_8_MB = (1, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 29, 30, 31, 32)
 LOADS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2)
 SATURATED = 1.2
-PUBLISHED_ORDER = "smallest-fit"
 PUBLISHED_PAIR = ("none", "successive-approximation")
+
+ALPHAS = (1.1, 1.2, 1.5, 2.0, 4.0, 10.0)
+BETAS = (0.0, 0.5, 0.9)
 
 
 def with_second(classes: str, second_mb: float) -> str:
@@ -37,10 +38,9 @@ def with_second(classes: str, second_mb: float) -> str:
 
 
 def published_cases() -> Iterator[MemoryCase]:
-    """Yield the runs of Figures 5, 6 and 8, all estimators under all fill orders, and Figures 5 and 6 under EASY."""
-    for order in ORDERS:
-        for name in PAPER_VARIANTS:
-            yield MemoryCase(CLASSES, SATURATED, order=order, estimator=name)
+    """Yield the runs of Figures 5, 6 and 8, all estimators, and Figures 5 and 6 under EASY."""
+    for name in VARIANTS:
+        yield MemoryCase(CLASSES, SATURATED, estimator=name)
     for size in FIGURE_8_MB:
         if size != SECOND_MB:
             for name in PUBLISHED_PAIR:
@@ -52,12 +52,9 @@ def published_cases() -> Iterator[MemoryCase]:
                     yield MemoryCase(CLASSES, load, policy, estimator=name)
 
 
-def chosen_cases(
-    classes: Sequence[str], orders: Sequence[str], policy: str, loads: Sequence[float], estimators: Sequence[str]
-) -> Iterator[MemoryCase]:
-    """Yield every combination."""
-    for of in classes:
-        for order in orders:
-            for load in loads:
-                for name in estimators:
-                    yield MemoryCase(of, load, policy, order, name)
+def step_cases(case: MemoryCase) -> Iterator[MemoryCase]:
+    """Yield ``case`` with every alpha and beta, and with both ways to retry."""
+    for alpha in ALPHAS:
+        for beta in BETAS:
+            yield replace(case, estimator="successive-approximation", alpha=alpha, beta=beta)
+    yield replace(case, estimator="successive-approximation", retry="estimate")

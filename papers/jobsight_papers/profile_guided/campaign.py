@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_papers.intervals import interval
-from jobsight_papers.profile_guided.tuning import FORECASTER_OF, GRID
+from jobsight_papers.profile_guided.tuning import FORECASTER_OF, GRID, with_value
 from jobsight_papers.profile_guided.users import forecast_series
 from jobsight_predictor.arrays import Floats
 from jobsight_predictor.evaluation.replay import UNCLIPPED
 from jobsight_predictor.evaluation.scores import accuracies
-from jobsight_predictor.series import DEFAULT_PARAMETERS, FiveParameters, make_five, pqm
+from jobsight_predictor.series import FiveParameters, make_five, pqm
 
 TESTED = 50
 """Number of last jobs of the campaign that test forecasts."""
@@ -36,12 +36,6 @@ class CampaignJobs:
 
     users: tuple[str, ...]
     values: Floats
-
-    def __post_init__(self) -> None:
-        if self.values.shape != (len(self.users),) or not len(self.users):
-            raise ValueError(
-                f"{len(self.users)} users of values of shape {self.values.shape}: one for each job, please"
-            )
 
 
 def campaign_account(jobs: CampaignJobs, parameters: FiveParameters) -> dict[str, Any]:
@@ -70,7 +64,6 @@ def campaign_account(jobs: CampaignJobs, parameters: FiveParameters) -> dict[str
             name: {
                 "accuracy": _mean(accuracies(predicted[name], jobs.values)[forecast]),
                 "accuracy_above": _mean(accuracies(predicted[name], jobs.values)[forecast & above]),
-                "accuracy_below": _mean(accuracies(predicted[name], jobs.values)[forecast & ~above]),
                 "accuracy_frozen": _mean(accuracies(frozen[name], jobs.values)[forecast & ~np.isnan(frozen[name])]),
             }
             for name in predicted
@@ -87,8 +80,7 @@ def sensitivity(jobs: CampaignJobs) -> dict[str, list[float | None]]:
     for parameter, name in FORECASTER_OF.items():
         found[parameter] = []
         for value in GRID[parameter]:
-            whole: Any = value if parameter == "alpha" else int(value)
-            forecaster = make_five(replace(DEFAULT_PARAMETERS, **{parameter: whole}))[name]
+            forecaster = make_five(with_value(parameter, value))[name]
             predicted = np.full(n, np.nan)
             for of in members.values():
                 predicted[of] = forecaster.replay(jobs.values[of])
@@ -105,7 +97,7 @@ def over_seeds(accounts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "forecasters": {
             name: {
                 figure: interval([one["forecasters"][name][figure] for one in accounts])
-                for figure in ("accuracy", "accuracy_above", "accuracy_below", "accuracy_frozen")
+                for figure in ("accuracy", "accuracy_above", "accuracy_frozen")
             }
             for name in accounts[0]["forecasters"]
         },
@@ -113,10 +105,10 @@ def over_seeds(accounts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _members(users: Sequence[str]) -> dict[str, NDArray[np.intp]]:
-    found: dict[str, list[int]] = {}
-    for i, user in enumerate(users):
-        found.setdefault(user, []).append(i)
-    return {user: np.array(of, dtype=np.intp) for user, of in found.items()}
+    import pandas as pd  # takes half a second to load
+
+    found = pd.Series(users).groupby(np.array(users), sort=False).indices
+    return {str(user): np.asarray(of, dtype=np.intp) for user, of in found.items()}
 
 
 def _forecasts(

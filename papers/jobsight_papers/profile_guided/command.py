@@ -25,7 +25,15 @@ from jobsight_papers.profile_guided.parameters import add_parameters, parameters
 from jobsight_papers.profile_guided.report import show
 from jobsight_papers.profile_guided.tuning import GRID
 from jobsight_papers.profile_guided.users import PUBLISHED_PARAMETERS, user_account
-from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
+from jobsight_papers.runner import (
+    add_outcome_arguments,
+    add_run_arguments,
+    check_outcome,
+    check_run,
+    give_out,
+    refuse_out_of_range,
+    run_all,
+)
 from jobsight_predictor.series import DEFAULT_PARAMETERS, FiveParameters
 from jobsight_server.command_line.trace_argument import part_of
 from jobsight_server.ground.errors import UserError
@@ -123,7 +131,7 @@ def _user(of_seeds: Sequence[Sequence[EmulatedUse]], user: str, parameters: Five
         }
         for name in accounts[0]["forecasters"]
     }
-    counts = {name: interval([one[name] for one in accounts]) for name in ("pqm", "recent_pqm", "overshoots")}
+    counts = {name: interval([one[name] for one in accounts]) for name in ("pqm", "overshoots")}
     return accounts[0] | {"over_seeds": counts | {"forecasters": figures}}
 
 
@@ -173,12 +181,10 @@ def _site(
 
 
 def _check(args: argparse.Namespace) -> FiveParameters:
-    for flag, value, least, most in (
-        ("--seeds", args.seeds, 1, SEEDS_AT_MOST),
-        ("--site-seeds", args.site_seeds, 0, args.seeds),
-    ):
-        if not least <= value <= most:
-            raise UserError(f"{flag} {value}: give {least} to {most}")
+    refuse_out_of_range(
+        ("--seeds", args.seeds, 1 <= args.seeds <= SEEDS_AT_MOST),
+        ("--site-seeds", args.site_seeds, 0 <= args.site_seeds <= args.seeds),
+    )
     check_run(args)
     check_outcome(args)
     return parameters_of(args)

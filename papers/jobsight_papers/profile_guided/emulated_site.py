@@ -6,8 +6,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from jobsight_agent.send import Target
 from jobsight_emulator.deliver import Delivery, Output, play
 from jobsight_emulator.emulation import Emulation, make_emulation
 from jobsight_emulator.plan import WEEK_S, EmulatorError, Faults, SitePlan
+from jobsight_papers.own_server import free_address, serving
 from jobsight_papers.profile_guided.published import campaign_jobs, three_users_jobs
 from jobsight_server.ground.errors import UserError
 from jobsight_server.storage.engine import open_engine
@@ -36,7 +36,7 @@ _SERVE = (
     "--fabric",  # an emulated job's traffic uses both networks of its nodes
     "sum",
 )
-_READY_S, _SETTLED_S = 180.0, 600.0
+_SETTLED_S = 600.0
 _PROFILED = text("SELECT count(*) FROM jobs WHERE profiled AND state = 'ended'")
 _MEASURED = text(
     'SELECT j.job_id, j."user", p.metric, p.value FROM profiles p JOIN jobs j ON j.id = p.run_id '
@@ -74,13 +74,12 @@ def measured_use(users: str, seed: int, directory: Path) -> tuple[list[EmulatedU
     token_file = directory / "agent.token"
     token_file.touch(mode=0o600)
     token_file.write_text(token.split()[-1])
-    ports = _free_ports(2)
-    listen, ingest = (f"127.0.0.1:{port}" for port in ports)
+    listen, ingest = free_address(), free_address()
     serve = [
         *JOBSIGHT, "serve", "--database", database, "--listen", listen, "--ingest-listen", ingest, *_SERVE,
         "--accounting", f"{_CLUSTER}={accounting / _CLUSTER}",
     ]  # fmt: skip
-    with _serving(serve, ports, directory / "server.log"):
+    with serving(serve, lambda: _answers(listen) and _answers(ingest), directory / "server.log"):
         emulation = _emulation(users, seed)
         output = Output(emulation, accounting, directory / "truth.csv")
         try:
@@ -132,42 +131,10 @@ def _wait_until_profiled(engine: Engine, jobs: int) -> None:
         time.sleep(0.25)
 
 
-@contextmanager
-def _serving(command: Sequence[str], ports: Sequence[int], log: Path) -> Iterator[None]:
-    """Run the server for the time of the block."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output)
-    try:
-        deadline = time.monotonic() + _READY_S
-        while not all(_answers(port) for port in ports):
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise UserError(f"the emulated site's server does not answer: {log.read_text()[-500:]}")
-            time.sleep(0.1)
-        yield
-    finally:
-        process.terminate()
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def _answers(port: int) -> bool:
+def _answers(address: str) -> bool:
+    host, _, port = address.partition(":")
     with socket.socket() as connection:
-        return connection.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return ports that are free now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+        return connection.connect_ex((host, int(port))) == 0
 
 
 def _run(command: Sequence[str]) -> str:

@@ -16,8 +16,7 @@ _FORECASTER = {"window": "sliding-window", "bins": "weighted", "alpha": "exponen
 
 
 def draw(account: Row, directory: Path) -> None:
-    """Write ``users.svg``, ``campaign.svg`` and ``sensitivity.svg`` into ``directory``, created if necessary."""
-    directory.mkdir(parents=True, exist_ok=True)
+    """Write ``users.svg``, ``campaign.svg`` and ``sensitivity.svg`` into ``directory``."""
     title = "Memory of users X, Y and Z, and the forecast before each job"
     with drawing(directory / "users.svg", title, 3, 2) as axes:
         names = list(account["users"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -26,6 +25,7 @@ from jobsight_predictor.evaluation.jobs import Jobs, grouped
 from jobsight_predictor.evaluation.replay import replay_forecaster, replay_jobsight
 from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.metrics import METRICS
+from jobsight_server.command_line.answers import print_account
 from jobsight_server.command_line.trace_argument import add_part, name_of, part_of, read_jobs
 from jobsight_server.ground.amounts import percent
 from jobsight_server.ground.errors import UserError
@@ -71,10 +71,7 @@ def run(args: argparse.Namespace) -> int:
         },
     }
     account["confirmed"] = confirmed(account["metrics"])
-    if args.json:
-        print(json.dumps(account, indent=2))
-    else:
-        _show(account, Console())
+    print_account(args, account, _show)
     return 0
 
 

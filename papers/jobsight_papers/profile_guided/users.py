@@ -11,7 +11,7 @@ from jobsight_predictor.arrays import Floats
 from jobsight_predictor.evaluation.replay import UNCLIPPED
 from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.forecasters.exponential import UnclippedExponential
-from jobsight_predictor.series import FiveParameters, make_five, pqm, recent_pqm
+from jobsight_predictor.series import FiveParameters, make_five, pqm
 
 PUBLISHED_PARAMETERS = FiveParameters(window=6, alpha=0.1)
 """The users of the published experiment."""
@@ -64,7 +64,6 @@ def user_account(values: Floats, parameters: FiveParameters) -> dict[str, Any]:
     return {
         "jobs": len(values),
         "pqm": pqm(known),
-        "recent_pqm": recent_pqm(known),
         "values": known,
         "overshoots": int((raw > (1.0 + OVERSHOT) * ceiling).sum()),
         "forecasters": {

@@ -15,18 +15,17 @@ from jobsight_predictor.arrays import Floats, Integers
 
 @dataclass(frozen=True, slots=True)
 class GridView:
-    """Machines by number: speed, whether free, since when free, and since when available (NaN: not)."""
+    """Machines by number: speed, whether free, and since when available (NaN: not)."""
 
     speed: Floats
     free: NDArray[np.bool_]
-    free_since_s: Floats
     since_s: Floats
 
 
 def new_view(speed: Floats) -> GridView:
     """Return a view without an available machine."""
     count = len(speed)
-    return GridView(speed, np.zeros(count, np.bool_), np.zeros(count), np.full(count, np.nan))
+    return GridView(speed, np.zeros(count, np.bool_), np.full(count, np.nan))
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,31 +70,6 @@ class FirstCome(Chooser):
         return int(candidates[0])
 
 
-class FastestFirst(Chooser):
-    """The fastest machine."""
-
-    def choose(self, job: int, now: float, candidates: Integers) -> int:
-        return int(candidates[self.view.speed[candidates].argmax()])
-
-
-class Lazy(Chooser):
-    """Idle machines ask for work, the longest idle one first."""
-
-    def choose(self, job: int, now: float, candidates: Integers) -> int:
-        return int(candidates[self.view.free_since_s[candidates].argmin()])
-
-
-class Random(Chooser):
-    """Any machine."""
-
-    def __init__(self, view: GridView, rng: np.random.Generator) -> None:
-        super().__init__(view)
-        self._rng = rng
-
-    def choose(self, job: int, now: float, candidates: Integers) -> int:
-        return int(candidates[self._rng.integers(len(candidates))])
-
-
 class AvailabilityOracle(Chooser):
     """Knows all arrivals of owners and all run times: the machine whose owner comes soonest after the job's end.
 
@@ -136,22 +110,8 @@ def fewest_evictions(ended: Sequence[Session], _begun_s: float, _now: float) -> 
     return -float(len(ended))
 
 
-def longest_present(_ended: Sequence[Session], begun_s: float, now: float) -> float:
-    return now - begun_s
-
-
-def longest_last(ended: Sequence[Session], begun_s: float, now: float) -> float:
-    """Return the length of the last session that ended; of the present one if none has."""
-    return ended[-1][1] - ended[-1][0] if ended else now - begun_s
-
-
 def longest_mean(ended: Sequence[Session], begun_s: float, now: float) -> float:
     return (sum(end - begin for begin, end in ended) + now - begun_s) / (len(ended) + 1)
-
-
-def share_of_time(ended: Sequence[Session], begun_s: float, now: float) -> float:
-    since = now - WINDOW_S
-    return sum(end - max(begin, since) for begin, end in (*ended, (begun_s, now))) / WINDOW_S
 
 
 class HistoryRank(Chooser):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from jobsight_papers.ranking.draws import OWNERS, machines_of
+from jobsight_papers.ranking.draws import machines_of
 from jobsight_papers.ranking.job_sets import SETS
 from jobsight_papers.ranking.report import show
 from jobsight_papers.ranking.results import by_seed, gains, published, row
@@ -17,13 +18,20 @@ from jobsight_papers.ranking.runs import (
     RANKS,
     THIRDS,
     RankingCase,
-    chosen_cases,
     curve_cases,
     published_cases,
     run_case,
     variant_cases,
 )
-from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, check_outcome, check_run, give_out, run_all
+from jobsight_papers.runner import (
+    add_outcome_arguments,
+    add_run_arguments,
+    check_outcome,
+    check_run,
+    give_out,
+    refuse_out_of_range,
+    run_all,
+)
 from jobsight_server.ground.errors import UserError
 
 SEEDS = 10
@@ -65,15 +73,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="LOAD",
         help=f"offered loads (default: {LOAD}, and .1 to 1.0 for three ranks)",
-    )
-    parser.add_argument(
-        "--owners",
-        choices=tuple(OWNERS),
-        metavar="NAME",
-        help="when owners use their machines: departments (opening hours), uniform, prefer-fast, fickle",
-    )
-    parser.add_argument(
-        "--on-eviction", choices=("restart", "checkpoint"), help="continuation of a job that lost its machine"
     )
     parser.add_argument(
         "--trace",
@@ -123,43 +122,32 @@ def _account(finished: Sequence[tuple[str, RankingCase, dict[str, Any]]], trace:
 
 
 def _tasks(args: argparse.Namespace) -> Sequence[Task]:
-    chosen = (args.sets, args.ranks, args.weights, args.loads, args.owners, args.on_eviction, args.trace)
-    if all(value is None for value in chosen):
+    given = (args.sets, args.ranks, args.weights, args.loads, args.trace)
+    if all(value is None for value in given):
         tasks = [("rows", case) for case in (*published_cases(args.seeds), *curve_cases(args.seeds))]
         return tasks + list(variant_cases(args.seeds))
-    cases = chosen_cases(
-        args.sets or list(SETS),
-        args.ranks or list(RANKS),
-        [tuple(weights) for weights in args.weights or [THIRDS]],
-        args.loads or [LOAD],
-        args.seeds,
-        args.owners or "departments",
-        args.on_eviction or "restart",
-        None if args.trace is None else str(args.trace),
-    )
+    trace = None if args.trace is None else str(args.trace)
+    weights = [
+        (w1 / (w1 + w2 + w3), w2 / (w1 + w2 + w3), w3 / (w1 + w2 + w3)) for w1, w2, w3 in args.weights or [THIRDS]
+    ]
+    chosen = product(range(args.seeds), args.sets or SETS, args.loads or [LOAD], args.ranks or RANKS, weights)
+    cases = [
+        RankingCase(number, rank, each if rank.startswith("grv") else THIRDS, load, seed, trace=trace)
+        for seed, number, load, rank, each in chosen
+    ]
     return [("rows", case) for case in dict.fromkeys(cases)]
 
 
 def _check(args: argparse.Namespace) -> None:
-    weights = [weight for each in args.weights or () for weight in each]
-    for flag, values, good, example in (
-        ("--seeds", [args.seeds], 1 <= args.seeds <= SEEDS_AT_MOST, f"give 1 to {SEEDS_AT_MOST}"),
-        (
-            "--loads",
-            args.loads,
-            all(LOAD_AT_LEAST <= load <= LOAD_AT_MOST for load in args.loads or ()),
-            f"give loads from {LOAD_AT_LEAST} to {LOAD_AT_MOST:g}",
-        ),
+    refuse_out_of_range(
+        ("--seeds", args.seeds, 1 <= args.seeds <= SEEDS_AT_MOST),
+        ("--loads", args.loads, all(LOAD_AT_LEAST <= load <= LOAD_AT_MOST for load in args.loads or ())),
         (
             "--weights",
-            weights,
-            all(0.0 <= weight <= WEIGHT_AT_MOST for weight in weights)
-            and all(sum(each) > 0.0 for each in args.weights or ()),
-            f"give three from 0 to {WEIGHT_AT_MOST:g}, not all 0",
+            args.weights,
+            all(all(0.0 <= w <= WEIGHT_AT_MOST for w in each) and any(each) for each in args.weights or ()),
         ),
-    ):
-        if not good:
-            raise UserError(f"{flag} {' '.join(map(str, values or ()))}: out of range; {example}")
+    )
     if args.trace is not None:
         _check_trace(args)
     check_run(args)
@@ -167,8 +155,6 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _check_trace(args: argparse.Namespace) -> None:
-    if args.owners is not None:
-        raise UserError(f"--owners {args.owners}: a trace has its own owners; leave it out")
     try:
         found = machines_of(str(args.trace))
     except (OSError, ValueError, EOFError) as error:

@@ -25,14 +25,13 @@ from jobsight_papers.ranking.owners import (
 HISTORY_S = 28 * 24 * HOUR_S
 MARGIN_S = 20 * 24 * HOUR_S
 
-Owners = Literal["departments", "uniform", "prefer-fast", "fickle"]
+Owners = Literal["departments", "prefer-fast", "fickle"]
 OWNERS: dict[Owners, OwnerSettings] = {
     "departments": OwnerSettings(),
-    "uniform": OwnerSettings(closed_share=1.0),
     "prefer-fast": OwnerSettings(prefer_fast=3.0),
     "fickle": OwnerSettings(idle_shape=0.6),
 }
-SPEED_SIGMA: dict[Owners, float] = {"departments": 0.0, "uniform": 0.0, "prefer-fast": 0.4, "fickle": 0.0}
+SPEED_SIGMA: dict[Owners, float] = {"departments": 0.0, "prefer-fast": 0.4, "fickle": 0.0}
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,7 @@ class Attempt:
 class CampusGrid:
     """Runs ``jobs`` until all have completed, or ``availability`` ends.
 
-    An evicted job returns to the head of the queue. It starts over, or from its last hourly checkpoint. ``eager`` binds
-    each job to a machine at submission, for good.
+    An evicted job returns to the head of the queue. It starts over, or from its last hourly checkpoint.
     """
 
     def __init__(
@@ -45,10 +44,9 @@ class CampusGrid:
         chooser: Chooser,
         view: GridView,
         on_eviction: OnEviction = "restart",
-        eager: bool = False,
     ) -> None:
         count, machines = len(jobs), len(view.speed)
-        self.jobs, self.chooser, self.view, self.eager = jobs, chooser, view, eager
+        self.jobs, self.chooser, self.view = jobs, chooser, view
         self._keeps = on_eviction == "checkpoint"
         self._left_s: list[float] = jobs.work_s.tolist()
         self._speed: list[float] = view.speed.tolist()
@@ -59,8 +57,6 @@ class CampusGrid:
         self._started = [0.0] * machines
         self._to_s = availability.to_s
         self._queued_s = jobs.submit_s.tolist()
-        self._bound: list[deque[int]] = [deque() for _ in range(machines if eager else 0)]
-        self._bound_count = np.zeros(machines, dtype=np.int64)
         self.queue: deque[int] = deque()
         self.attempts: list[Attempt] = []
         self.end_s = np.full(count, np.inf)
@@ -84,7 +80,8 @@ class CampusGrid:
         open_jobs, following = len(submit), 0
         while open_jobs:
             if following < len(submit) and (not events or submit[following] < events[0][0]):
-                self._submitted(submit[following], following)
+                self.queue.append(following)
+                self._match(submit[following])
                 following += 1
                 continue
             if not events or events[0][0] >= self._to_s:
@@ -98,25 +95,13 @@ class CampusGrid:
                 open_jobs -= 1
                 self._ended(now, machine)
 
-    def _submitted(self, now: float, job: int) -> None:
-        if not self.eager:
-            self.queue.append(job)
-            self._match(now)
-            return
-        fewest = np.flatnonzero(self._bound_count == self._bound_count.min())
-        machine = self.chooser.choose(job, now, fewest)
-        self._bound[machine].append(job)
-        self._bound_count[machine] += 1
-        self._match(now, machine)
-
     def _returned(self, now: float, machine: int) -> None:
         begin = self._begins[machine][self._session[machine]]
         self.view.since_s[machine] = begin
         self.view.free[machine] = True
-        self.view.free_since_s[machine] = now
         heappush(self._events, (self._ends[machine][self._session[machine]], LEFT, machine))
         self.chooser.returned(machine, begin)
-        self._match(now, machine)
+        self._match(now)
 
     def _left(self, now: float, machine: int) -> None:
         session, job = self._session[machine], self._job[machine]
@@ -137,9 +122,6 @@ class CampusGrid:
         self.evictions[job] += 1
         self._queued_s[job] = now
         self.chooser.evicted(machine)
-        if self.eager:
-            self._bound[machine].appendleft(job)
-            return
         self.queue.appendleft(job)
         self._match(now)
 
@@ -149,18 +131,12 @@ class CampusGrid:
         self.attempts.append(Attempt(job, machine, self._started[machine], now, completed=True))
         self.end_s[job] = now
         self.view.free[machine] = True
-        self.view.free_since_s[machine] = now
-        self._bound_count[machine] -= self.eager
         self.chooser.finished(machine)
-        self._match(now, machine)
+        self._match(now)
 
-    def _match(self, now: float, machine: int = -1) -> None:
-        """Start all jobs that can start; ``machine`` is the one that became free, if any."""
+    def _match(self, now: float) -> None:
+        """Start all jobs that can start."""
         free = self.view.free
-        if self.eager:
-            if machine >= 0 and free[machine] and self._bound[machine]:
-                self._start(now, self._bound[machine].popleft(), machine)
-            return
         while self.queue and len(candidates := np.flatnonzero(free)):
             job = self.queue.popleft()
             self._start(now, job, self.chooser.choose(job, now, candidates))

@@ -105,29 +105,3 @@ class ResourceVectorRank(Chooser):
     def evicted(self, machine: int) -> None:
         self._records[machine] = after_job(self._records[machine], "evicted")
         self._score[machine] = self._records[machine].score
-
-
-class ObservedVectorRank(ResourceVectorRank):
-    """GRV with the history of the other ranks: JS counts the sessions of all machines, not only those with jobs.
-
-    As if a job of ``run_s`` after the other had run there: each that fits in a session succeeded, the last was evicted.
-    """
-
-    def __init__(self, view: GridView, weights: Weights, run_s: float, history: Observed) -> None:
-        super().__init__(view, weights)
-        self._run_s = run_s
-        rows = zip(history.machine, history.begin_s, history.end_s, history.ended, strict=True)
-        for machine, begin_s, end_s, has_ended in rows:
-            if has_ended:
-                self.left(machine, begin_s, end_s)
-
-    def left(self, machine: int, begin_s: float, end_s: float) -> None:
-        for _ in range(int((end_s - begin_s) / self._run_s)):
-            super().finished(machine)
-        super().evicted(machine)
-
-    def finished(self, machine: int) -> None:
-        """Ignore the job: the session counts instead."""
-
-    def evicted(self, machine: int) -> None:
-        """Ignore the job: the session counts instead."""

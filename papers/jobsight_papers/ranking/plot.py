@@ -27,8 +27,7 @@ LINES[("survival", "grv")] = (BEST, "survival over GRV")
 
 
 def draw(account: Mapping[str, Any], directory: Path) -> None:
-    """Plot the available runs into ``directory``, created if necessary."""
-    directory.mkdir(parents=True, exist_ok=True)
+    """Plot the available runs into ``directory``."""
     shown = [row for row in account["published"] if any(row[rank]["ours"] is not None for rank, *_ in BARS)]
     if shown:
         _sets(shown, directory / "sets.svg")

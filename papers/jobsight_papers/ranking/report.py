@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from rich.console import Console
 
 from jobsight_papers.intervals import interval_text
-from jobsight_papers.runner import table_of
+from jobsight_papers.runner import Cells, show_table, table_of
 from jobsight_server.ground.amounts import percent
 
 Row = Mapping[str, Any]
@@ -46,28 +47,27 @@ def _published(rows: Sequence[Row], console: Console) -> None:
 
 
 def _ranks(title: str, rows: Sequence[Row], console: Console) -> None:
-    table = table_of(title, "rank", "completed", "", "makespan h", "lost h", "wait h")
-    for row in rows:
-        name = row["rank"]
-        if name.startswith("grv") and len({tuple(other["weights"]) for other in rows}) > 1:
-            name += " " + " ".join(f"{weight:g}" for weight in row["weights"])
-        table.add_row(
-            name,
-            percent(row["completed_share"]["mean"], 1),
-            interval_text(row["completed_share"], 100.0),
-            f"{row['makespan_s'] / 3600.0:,.0f}",
-            f"{row['lost_cpu_h']:,.0f}",
-            f"{row['mean_wait_s'] / 3600.0:,.2f}",
-        )
-    console.print(table)
+    has_weights = len({tuple(row["weights"]) for row in rows if row["rank"].startswith("grv")}) > 1
+    weighed: Cells = {"weights": lambda row: " ".join(f"{weight:g}" for weight in row["weights"])}
+    cells: Cells = {
+        "rank": itemgetter("rank"),
+        **(weighed if has_weights else {}),
+        "completed": lambda row: percent(row["completed_share"]["mean"], 1),
+        "95 % sure": lambda row: interval_text(row["completed_share"], 100.0),
+        "makespan h": lambda row: f"{row['makespan_s'] / 3600.0:,.0f}",
+        "lost h": lambda row: f"{row['lost_cpu_h']:,.0f}",
+        "wait h": lambda row: f"{row['mean_wait_s'] / 3600.0:,.2f}",
+    }
+    show_table(title, cells, rows, console)
 
 
 def _gains(title: str, rows: Sequence[Row], console: Console) -> None:
-    table = table_of(title, "set", "load", "rank", "over", "points", "")
-    for row in rows:
-        points = f"{100.0 * row['gain']['mean']:+.1f}"
-        table.add_row(
-            str(row["set"]), f"{row['load']:g}", row["rank"], row["over"], points, interval_text(row["gain"], 100.0)
-        )
-    if table.row_count:
-        console.print(table)
+    cells: Cells = {
+        "set": lambda row: str(row["set"]),
+        "load": lambda row: f"{row['load']:g}",
+        "rank": itemgetter("rank"),
+        "over": itemgetter("over"),
+        "points": lambda row: f"{100.0 * row['gain']['mean']:+.1f}",
+        "95 % sure": lambda row: interval_text(row["gain"], 100.0),
+    }
+    show_table(title, cells, rows, console)

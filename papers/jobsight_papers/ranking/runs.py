@@ -6,7 +6,7 @@ compared on the same draws, pair by pair. No rank knows how they were drawn.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,25 +15,19 @@ import numpy as np
 from jobsight_papers.ranking.choosers import (
     AvailabilityOracle,
     Chooser,
-    FastestFirst,
     Figure,
     FirstCome,
     GridView,
     HistoryRank,
-    Lazy,
     Observed,
-    Random,
     fewest_evictions,
-    longest_last,
     longest_mean,
-    longest_present,
     new_view,
-    share_of_time,
 )
 from jobsight_papers.ranking.draws import Drawn, Owners, draw, draw_on_trace, observed
 from jobsight_papers.ranking.grid import CampusGrid, OnEviction
 from jobsight_papers.ranking.job_sets import SETS
-from jobsight_papers.ranking.model_choosers import ObservedVectorRank, ResourceVectorRank, SurvivalRank
+from jobsight_papers.ranking.model_choosers import ResourceVectorRank, SurvivalRank
 from jobsight_papers.ranking.owners import HOUR_S
 
 LOAD = 0.3
@@ -78,11 +72,6 @@ def _seen(drawn: Drawn) -> Observed:
     return observed(drawn.availability, float(drawn.jobs.submit_s[0]))
 
 
-def _observed_vector(view: GridView, drawn: Drawn, case: RankingCase) -> Chooser:
-    run_s = float(drawn.jobs.predicted_s.mean())
-    return ObservedVectorRank(view, case.weights, run_s, _seen(drawn))
-
-
 def _history(figure: Figure) -> MakeChooser:
     return lambda view, drawn, _: HistoryRank(view, figure, _seen(drawn))
 
@@ -95,23 +84,15 @@ def _survival(by_age: bool) -> MakeChooser:
 
 RANKS: dict[str, MakeChooser] = {
     "first-come": lambda view, *_: FirstCome(view),
-    "fastest-first": lambda view, *_: FastestFirst(view),
-    "random": lambda view, _, case: Random(view, np.random.default_rng((case.seed, 1))),
-    "eager": lambda view, *_: FirstCome(view),
-    "lazy": lambda view, *_: Lazy(view),
     "grv": _vector(),
     "grv-raw": _vector(raw=True),
-    "grv-observed": _observed_vector,
     "fewest-evictions": _history(fewest_evictions),
-    "longest-present": _history(longest_present),
-    "longest-last": _history(longest_last),
     "longest-mean": _history(longest_mean),
-    "share-of-time": _history(share_of_time),
     "survival": _survival(by_age=True),
     "survival-no-age": _survival(by_age=False),
     "oracle": lambda view, drawn, _: AvailabilityOracle(view, drawn.availability.ends, drawn.jobs.work_s),
 }
-"""The choices of ``--ranks``, with their constructors. All but ``eager`` bind a job at its start."""
+"""The choices of ``--ranks``, with their constructors."""
 
 
 def published_cases(seeds: int) -> Iterator[RankingCase]:
@@ -142,32 +123,10 @@ def variant_cases(seeds: int) -> Iterator[tuple[str, RankingCase]]:
         for rank in ("first-come", "grv-raw", "survival"):
             yield "set 4, owners prefer fast machines, raw CA", RankingCase(4, rank, seed=seed, owners="prefer-fast")
         for number in (2, 3):
-            for rank in COMPARED:
-                yield "owners without opening hours", RankingCase(number, rank, seed=seed, owners="uniform")
-            for rank in (*COMPARED, "grv-observed", "longest-present", "share-of-time", "survival-no-age"):
+            for rank in (*COMPARED, "survival-no-age"):
                 yield "sessions that end early or last", RankingCase(number, rank, seed=seed, owners="fickle")
             for rank in COMPARED:
                 yield "hourly checkpoints", RankingCase(number, rank, seed=seed, on_eviction="checkpoint")
-
-
-def chosen_cases(
-    sets: Sequence[int],
-    ranks: Sequence[str],
-    weights: Sequence[tuple[float, float, float]],
-    loads: Sequence[float],
-    seeds: int,
-    owners: Owners,
-    on_eviction: OnEviction,
-    trace: str | None = None,
-) -> Iterator[RankingCase]:
-    """Yield every combination; ``weights`` only for ranks by GRV, scaled to a sum of 1."""
-    scaled = [(w1 / (w1 + w2 + w3), w2 / (w1 + w2 + w3), w3 / (w1 + w2 + w3)) for w1, w2, w3 in weights]
-    for seed in range(seeds):
-        for number in sets:
-            for load in loads:
-                for rank in ranks:
-                    for each in scaled if rank.startswith("grv") else [THIRDS]:
-                        yield RankingCase(number, rank, each, load, seed, owners, on_eviction, trace=trace)
 
 
 def run_case(case: RankingCase) -> dict[str, Any]:
@@ -193,6 +152,6 @@ def simulate(case: RankingCase, drawn: Drawn) -> CampusGrid:
     """Run the grid, and return it."""
     view = new_view(drawn.machines.speed)
     chooser = RANKS[case.rank](view, drawn, case)
-    grid = CampusGrid(drawn.jobs, drawn.availability, chooser, view, case.on_eviction, eager=case.rank == "eager")
+    grid = CampusGrid(drawn.jobs, drawn.availability, chooser, view, case.on_eviction)
     grid.run()
     return grid

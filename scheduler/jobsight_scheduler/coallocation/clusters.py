@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 
@@ -50,10 +50,6 @@ def demand(allocation: Allocation, bandwidth_bps: float) -> LinkDemand:
     whole = sum([count for _, count in allocation])
     each = bandwidth_bps / (whole - 1)
     return tuple([(cluster, count * (whole - count) * each) for cluster, count in allocation])
-
-
-Sharing = Callable[[Sequence[LinkDemand], Sequence[float]], list[float]]
-"""``sharing(demands, uplink_bps)``: a factor of at least 1 for each job that uses links."""
 
 
 def saturation(demands: Sequence[LinkDemand], uplink_bps: Sequence[float]) -> list[float]:

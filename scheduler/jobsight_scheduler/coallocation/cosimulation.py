@@ -15,7 +15,6 @@ from jobsight_scheduler.coallocation.clusters import (
     Allocation,
     Clusters,
     LinkDemand,
-    Sharing,
     demand,
     proportional,
     saturation,
@@ -55,13 +54,11 @@ class CoSimulation:
         work: CommunicatingJobs,
         clusters: Clusters,
         make_scheduler: Callable[[ClusterRequests], Scheduler],
-        sharing: Sharing = proportional,
     ) -> None:
         jobs = work.jobs
         self.work = work
         self.clusters = clusters
         self.scheduler = make_scheduler(ClusterRequests(clusters, jobs.processors.tolist(), jobs.estimate_s.tolist()))
-        self._sharing = sharing
         self._submit = [*jobs.submit_s.tolist(), NEVER]
         self._run: list[float] = jobs.run_s.tolist()
         self._bandwidth: list[float] = work.bandwidth_bps.tolist()
@@ -149,7 +146,7 @@ class CoSimulation:
         found = saturation(demands, capacity)
         self.saturation.append((now, *found))
         self.scheduler.measured(found)
-        slowed = self._sharing(demands, capacity)
+        slowed = proportional(demands, capacity)
         for (place, flow), factor in zip(self._flows.items(), slowed, strict=True):
             speed = 1.0 / ((1.0 - flow.share) + flow.share * factor)
             if speed != flow.speed:

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jobsight_papers.overprovisioning.cluster.cases import VARIANTS
 from jobsight_papers.overprovisioning.estimators.base import AttemptOutcome, Estimator, SystemState
-from jobsight_papers.overprovisioning.variants import PAPER_VARIANTS
 from jobsight_predictor.hierarchical import Hierarchical
 from jobsight_predictor.question import Question
 
 PUBLISHED = ("none", "successive-approximation", "robust-search", "last-instance", "reinforcement", "regression")
-EVERY: dict[str, Any] = {name: PAPER_VARIANTS[name].estimator for name in (*PUBLISHED, "jobsight")}
+EVERY: dict[str, Any] = {name: VARIANTS[name].estimator for name in (*PUBLISHED, "jobsight")}
 each = pytest.mark.parametrize("name", list(EVERY))
 CAPACITIES = st.lists(st.sampled_from([1.0, 4.0, 8.0, 15.0, 16.0, 24.0, 32.0, 64.0]), min_size=1, unique=True).map(
     sorted

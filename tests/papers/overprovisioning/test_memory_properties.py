@@ -10,13 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.make import not_none
 
-from jobsight_papers.overprovisioning.cluster.cases import Estimated, memory_figures
+from jobsight_papers.overprovisioning.cluster.cases import VARIANTS, Estimated, memory_figures
 from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs
 from jobsight_papers.overprovisioning.cluster.nodes import NodeClass, Nodes
 from jobsight_papers.overprovisioning.cluster.policies import MEMORY_POLICIES
 from jobsight_papers.overprovisioning.cluster.simulation import MemorySimulation, Retry
-from jobsight_papers.overprovisioning.fill_orders import ORDERS
-from jobsight_papers.overprovisioning.variants import PAPER_VARIANTS
 from jobsight_predictor.question import Question
 from jobsight_scheduler.workload.canonical import Workload
 
@@ -48,13 +46,12 @@ class Watched(MemorySimulation):
 @given(
     classes=CLASSES,
     rows=st.lists(JOB, min_size=1, max_size=30),
-    order=st.sampled_from(list(ORDERS)),
     retry=st.sampled_from(["request", "estimate"]),
     explicit=st.booleans(),
 )
 @settings(max_examples=25, deadline=None)
 def test_every_job_finishes(
-    name: str, policy: str, classes: dict[float, int], rows: list[tuple], order: str, retry: Retry, explicit: bool
+    name: str, policy: str, classes: dict[float, int], rows: list[tuple], retry: Retry, explicit: bool
 ) -> None:
     kinds = [NodeClass(count, memory) for memory, count in sorted(classes.items())]
     gaps, run, factor, _, _, _, groups = (np.array(column) for column in zip(*rows, strict=True))
@@ -68,9 +65,9 @@ def test_every_job_finishes(
     ]
     submit = np.cumsum(gaps)
     work = Workload(submit - submit[0], run, run * factor, nodes, np.arange(len(rows)), Counter())
-    jobs = MemoryJobs(work, requested, used, questions, groups.astype(np.int64))
-    machine = Nodes(kinds, ORDERS[order])
-    estimator = not_none(PAPER_VARIANTS[name].estimator)
+    jobs = MemoryJobs(work, requested, used, questions, groups.astype(np.int64), groups > 2)
+    machine = Nodes(kinds)
+    estimator = not_none(VARIANTS[name].estimator)
     requirements = Estimated(estimator(machine.memory_bytes), jobs, explicit=explicit)
     simulation = Watched(jobs, machine, MEMORY_POLICIES[policy], requirements, np.random.default_rng(1), retry)
     assert simulation.advance(2 * len(rows) * (len(kinds) + 2))

@@ -27,12 +27,11 @@ EVERY_NAME = [
 @pytest.mark.exhaustive
 def test_rows_ratios_and_pictures(trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--trace", trace, "--classes", "4x32M,4x24M", "--second-mb", "16", "18", "24", "32", "--workers", "2"]
-    options += ["--orders", "smallest-fit", "proportional"]
     options += ["--loads", "1.2", "0.5", "--estimators", *(name for name in EVERY_NAME if name != "regression")]
     account = make.json_of(main, capsys, "overprovisioning", *options, "--plot", tmp_path / "plots")
     assert (account["jobs"], account["groups"], account["dropped"]) == (COUNT, 40, {})
-    assert len(account["rows"]) == 4 * 2 * 2 * 9
-    asked = [row for row in account["rows"] if (row["order"], row["load"]) == ("smallest-fit", 1.2)]
+    assert len(account["rows"]) == 4 * 2 * 9
+    asked = [row for row in account["rows"] if row["load"] == 1.2]
     rows = {(row["second_mb"], row["estimator"]): row for row in asked}
     for second in (16.0, 24.0):
         none, oracle = rows[second, "none"], rows[second, "oracle"]

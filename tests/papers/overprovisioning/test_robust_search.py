@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import pytest
-
 from jobsight_papers.overprovisioning.estimators.base import AttemptOutcome, Estimator
 from jobsight_papers.overprovisioning.estimators.robust_search import RobustSearch
 from jobsight_papers.overprovisioning.estimators.successive_approximation import SuccessiveApproximation
@@ -44,7 +42,7 @@ def test_a_group_is_split_by_the_field_that_distinguishes_its_jobs() -> None:
 
 
 def test_a_rare_large_job_does_not_hold_the_others_up() -> None:
-    estimator = RobustSearch(CAPACITIES, risk=0.05)
+    estimator = RobustSearch(CAPACITIES)
     uses = ([12.0] * 49 + [18.0]) * 20
     assert failures(estimator, uses, lambda _: 1) <= 0.05 * len(uses) + 4
     given = 0
@@ -55,18 +53,6 @@ def test_a_rare_large_job_does_not_hold_the_others_up() -> None:
 
 
 def test_indistinguishable_jobs_fail_within_the_risk() -> None:
-    estimator = RobustSearch(CAPACITIES, risk=0.05)
+    estimator = RobustSearch(CAPACITIES)
     uses = [12.0, 18.0] * 500
     assert failures(estimator, uses, lambda _: 1) <= 0.05 * len(uses) + 4
-
-
-def test_without_a_risk_what_failed_is_never_tried_again() -> None:
-    estimator = RobustSearch(CAPACITIES, finer=(), risk=0.0)
-    assert failures(estimator, [12.0, 18.0] * 500, lambda _: 1) <= 2
-    assert asked(estimator, 1) == 32.0
-
-
-@pytest.mark.parametrize(("alpha", "risk", "says"), [(1.0, 0.1, "alpha is 1.0"), (2.0, 1.0, "risk is 1.0")])
-def test_parameters_that_make_no_sense_are_refused(alpha: float, risk: float, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        RobustSearch(CAPACITIES, alpha=alpha, risk=risk)

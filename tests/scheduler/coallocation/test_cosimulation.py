@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.scheduler.coallocation.check_of_clusters import check
 
-from jobsight_papers.coallocation.sharing import SHARINGS
-from jobsight_papers.coallocation.validator import check
 from jobsight_scheduler.coallocation import scheduler as scheduler_module
 from jobsight_scheduler.coallocation.bandwidth_sources import BandwidthSource
-from jobsight_scheduler.coallocation.clusters import Clusters, proportional
+from jobsight_scheduler.coallocation.clusters import Clusters
 from jobsight_scheduler.coallocation.communication import CommunicatingJobs
 from jobsight_scheduler.coallocation.cosimulation import CoSimulation
 from jobsight_scheduler.coallocation.placement import PLACEMENTS, SpreadPlacement, aware, naive, none
@@ -42,7 +41,6 @@ def simulate(
     work: CommunicatingJobs,
     clusters: Clusters,
     placement: str,
-    sharing: str = "proportional",
     source: Callable[[], BandwidthSource] | None = None,
     theta: float = 1.0,
 ) -> CoSimulation:
@@ -50,13 +48,13 @@ def simulate(
         bandwidth = stated(work.bandwidth_bps.tolist()) if source is None else source()
         return Scheduler(requests, PLACEMENTS[placement], bandwidth, theta)
 
-    return CoSimulation(work, clusters, make, SHARINGS[sharing])
+    return CoSimulation(work, clusters, make)
 
 
-def finished(simulation: CoSimulation, sharing: str = "proportional") -> CoSimulation:
+def finished(simulation: CoSimulation) -> CoSimulation:
     assert simulation.advance(ALL)
     found = simulation.start_s, simulation.end_s, simulation.allocations
-    assert check(simulation.work, simulation.clusters, SHARINGS[sharing], *found) == []
+    assert check(simulation.work, simulation.clusters, *found) == []
     return simulation
 
 
@@ -106,22 +104,19 @@ def workloads(draw: st.DrawFn, *, wide: bool = False) -> tuple[CommunicatingJobs
     return CommunicatingJobs(jobs, bandwidth * (rng.random(count) < 0.9), np.round(rng.random(count), 1)), clusters
 
 
-ways = st.tuples(st.sampled_from(["none", "naive", "aware"]), st.sampled_from(["proportional", "max-min"]))
-
-
 @pytest.mark.exhaustive
-@given(workloads(wide=True), ways, st.floats(0.1, 10.0))
+@given(workloads(wide=True), st.sampled_from(["none", "naive", "aware"]), st.floats(0.1, 10.0))
 @settings(max_examples=300, deadline=None)
 def test_every_jobs_work_is_done_exactly_and_all_is_given_back(
-    given_: tuple[CommunicatingJobs, Clusters], way: tuple[str, str], wrong: float
+    given_: tuple[CommunicatingJobs, Clusters], placement: str, wrong: float
 ) -> None:
     work, clusters = given_
     source = lambda: stated((wrong * work.bandwidth_bps).tolist())  # noqa: E731
-    found = finished(simulate(work, clusters, *way, source=source), way[1])
+    found = finished(simulate(work, clusters, placement, source=source))
     assert found.scheduler.free == list(clusters.processors)
     if found.saturation:
         assert set(found.saturation[-1][1:]) == {0.0}
-    if way[0] == "none":
+    if placement == "none":
         alone = work.jobs.processors <= clusters.largest
         assert [len(where) == 1 for where in found.allocations] == alone.tolist()
         took = (found.end_s - found.start_s)[alone]
@@ -209,7 +204,7 @@ def test_what_the_validator_finds() -> None:
 
     def rules(**changed: object) -> set[str]:
         shown = {"start_s": start, "end_s": end, "allocations": where} | changed
-        return {finding.rule for finding in check(work, clusters, proportional, **shown)}  # type: ignore[arg-type]
+        return {finding.rule for finding in check(work, clusters, **shown)}  # type: ignore[arg-type]
 
     assert rules() == set()
     assert rules(start_s=start - 1) == {"no start before submission"}

@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs, numbered
-from jobsight_papers.overprovisioning.cluster.nodes import Choose, Nodes, parse_classes
+from jobsight_papers.overprovisioning.cluster.nodes import Nodes, parse_classes
 from jobsight_papers.overprovisioning.cluster.policies import MEMORY_POLICIES
 from jobsight_papers.overprovisioning.cluster.simulation import MemorySimulation, Requirements, Retry
-from jobsight_papers.overprovisioning.estimators.base import SIMILAR, AttemptOutcome, Estimator, Requested, SystemState
+from jobsight_papers.overprovisioning.estimators.base import AttemptOutcome, Estimator, Requested, SystemState
 from jobsight_papers.overprovisioning.estimators.by_group import ByGroup
+from jobsight_papers.overprovisioning.estimators.last_instance import LastInstance
+from jobsight_papers.overprovisioning.estimators.regression import Regression
+from jobsight_papers.overprovisioning.estimators.reinforcement import Reinforcement
+from jobsight_papers.overprovisioning.estimators.robust_search import RobustSearch
 from jobsight_papers.overprovisioning.estimators.successive_approximation import SuccessiveApproximation
 from jobsight_predictor.question import Question
 from jobsight_scheduler.workload.canonical import scaled_to
 
 
 class Estimated(Requirements):
-    """Requirements by an estimator. With ``explicit`` feedback it also learns finished jobs' use."""
+    """Requirements by an estimator. With ``explicit`` feedback it also learns finished jobs' use.
 
-    def __init__(self, estimator: Estimator, jobs: MemoryJobs, *, explicit: bool = False) -> None:
+    With ``faulty`` programs, jobs that failed in the log fail here, too: implicit feedback takes it for want of memory.
+    """
+
+    def __init__(self, estimator: Estimator, jobs: MemoryJobs, *, explicit: bool = False, faulty: bool = False) -> None:
         self._estimator = estimator
         self.sees_system = estimator.sees_system
         self._questions = jobs.questions
         self._requested = jobs.requested_bytes.tolist()
         self._used = [None if used != used else used for used in jobs.used_bytes.tolist()]
         self._explicit = explicit
+        self._misleads = jobs.has_failed.tolist() if faulty and not explicit else [False] * len(jobs)
 
     def ask(self, job: int, system: SystemState | None) -> float:
         return self._estimator.estimate(self._questions[job], self._requested[job], system)
@@ -36,6 +44,8 @@ class Estimated(Requirements):
     def learn(self, job: int, outcome: AttemptOutcome) -> None:
         if self._explicit and not outcome.failed:
             outcome = outcome._replace(used=self._used[job])
+        elif self._misleads[job]:
+            outcome = outcome._replace(failed=True)
         self._estimator.learn(self._questions[job], self._requested[job], outcome)
 
     def kinds(self, jobs: MemoryJobs) -> Sequence[int]:
@@ -91,86 +101,58 @@ class SmallestNode(Requested):
         return min(requested, self.capacities[0])
 
 
-@dataclass(frozen=True, slots=True)
-class EstimatorVariant:
-    """An estimator and its feedback; None is the truth. ``has_fields``: it groups jobs by fields of choice."""
+class EstimatorVariant(NamedTuple):
+    """An estimator and its feedback; None is the truth."""
 
     estimator: type[Estimator] | None
     explicit: bool = False
-    has_fields: bool = False
-
-    @property
-    def learns(self) -> bool:
-        """Whether its estimates change while a job waits."""
-        return self.estimator not in (None, SmallestNode, Requested)
 
 
 VARIANTS: dict[str, EstimatorVariant] = {
     "none": EstimatorVariant(Requested),
     "smallest-node": EstimatorVariant(SmallestNode),
     "successive-approximation": EstimatorVariant(SuccessiveApproximation),
+    "robust-search": EstimatorVariant(RobustSearch),
+    "last-instance": EstimatorVariant(LastInstance, explicit=True),
+    "reinforcement": EstimatorVariant(Reinforcement),
+    "regression": EstimatorVariant(Regression, explicit=True),
     "jobsight": EstimatorVariant(ByGroup, explicit=True),
     "jobsight-implicit": EstimatorVariant(ByGroup),
     "oracle": EstimatorVariant(None),
 }
-"""The choices of ``--estimators``."""
+"""The choices of ``--estimators``, in the order of the document."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryCase:
-    """One run. ``alpha`` and ``beta`` belong to successive approximation.
-
-    With ``failures_cost`` off, a failed job returns at once: the difference is the delay due to failures.
-    """
+    """One run. ``alpha`` and ``beta`` belong to successive approximation."""
 
     classes: str
     load: float
     policy: str = "fcfs"
-    order: str = "smallest-fit"
     estimator: str = "none"
     retry: Retry = "request"
     alpha: float = 2.0
     beta: float = 0.0
-    failures_cost: bool = True
+    faulty: bool = False
     seed: int = 0
 
 
-def run_case(
-    case: MemoryCase,
-    given: MemoryJobs,
-    fields: Sequence[str] = SIMILAR,
-    choose: Choose | None = None,
-    variants: Mapping[str, EstimatorVariant] = VARIANTS,
-) -> dict[str, Any]:
-    """Return the row of one run of the jobs; those of one similarity group share ``fields``. ``choose``: the order."""
-    nodes = Nodes(parse_classes(case.classes), choose)
+def run_case(case: MemoryCase, given: MemoryJobs) -> dict[str, Any]:
+    """Return the row of one run of the jobs."""
+    nodes = Nodes(parse_classes(case.classes))
     jobs = replace(given, work=scaled_to(given.work, sum(nodes.nodes), case.load))
-    variant = variants[case.estimator]
+    estimator, explicit = VARIANTS[case.estimator]
     requirements: Requirements
-    if variant.estimator is None:
+    if estimator is None:
         requirements = Oracle(jobs)
     else:
-        requirements = Estimated(_made(variant, case, fields, nodes.memory_bytes), jobs, explicit=variant.explicit)
-    policy = MEMORY_POLICIES[case.policy]
-    simulation = MemorySimulation(
-        jobs,
-        nodes,
-        policy,
-        requirements,
-        np.random.default_rng(case.seed),
-        case.retry,
-        failures_cost=case.failures_cost,
-    )
+        steps = {"alpha": case.alpha, "beta": case.beta} if estimator is SuccessiveApproximation else {}
+        requirements = Estimated(estimator(nodes.memory_bytes, **steps), jobs, explicit=explicit, faulty=case.faulty)
+    policy, rng = MEMORY_POLICIES[case.policy], np.random.default_rng(case.seed)
+    simulation = MemorySimulation(jobs, nodes, policy, requirements, rng, case.retry)
     while not simulation.advance(100_000):
         pass
-    names = ("classes", "order", "policy", "load", "estimator", "retry")
+    names = ("classes", "policy", "load", "estimator", "retry")
     row = {name: getattr(case, name) for name in names}
     return row | memory_figures(simulation) | {"groups": int(jobs.group.max()) + 1}
-
-
-def _made(variant: EstimatorVariant, case: MemoryCase, fields: Sequence[str], capacities: Sequence[float]) -> Estimator:
-    assert variant.estimator is not None
-    if variant.estimator is SuccessiveApproximation:
-        return SuccessiveApproximation(capacities, tuple(fields), case.alpha, case.beta)
-    made: Callable[..., Estimator] = variant.estimator
-    return made(capacities, tuple(fields)) if variant.has_fields else made(capacities)

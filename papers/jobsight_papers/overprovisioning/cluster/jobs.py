@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jobsight_papers.overprovisioning.cluster.nodes import parse_classes
-from jobsight_papers.overprovisioning.estimators.base import SIMILAR
+from jobsight_papers.overprovisioning.estimators.base import similar
 from jobsight_predictor.question import Question
 from jobsight_scheduler.workload.canonical import Workload, canonical, questions_of
 from jobsight_scheduler.workload.swf import Trace
@@ -24,7 +23,7 @@ class MemoryJobs:
     """The jobs of ``work``, with arrays of shape (jobs,); memory in bytes per node, a node being a processor.
 
     ``used_bytes`` is at most ``requested_bytes`` and NaN where unknown: such a job never fails. ``questions`` are those
-    to an estimator; ``group`` numbers the similarity groups.
+    to an estimator; ``group`` numbers the similarity groups; ``has_failed`` as recorded, for whatever reason.
     """
 
     work: Workload
@@ -32,6 +31,7 @@ class MemoryJobs:
     used_bytes: NDArray[np.float64]
     questions: Sequence[Question]
     group: NDArray[np.int64]
+    has_failed: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.work)
@@ -87,5 +87,6 @@ def jobs_on(trace: Trace, classes: str, name: str) -> MemoryJobs:
         requested_bytes=requested[kept],
         used_bytes=np.where(used > 0.0, np.minimum(used, requested), np.nan)[kept],
         questions=questions,
-        group=numbered(map(attrgetter(*SIMILAR), questions)),
+        group=numbered(map(similar, questions)),
+        has_failed=trace["status"][row] == 0.0,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from jobsight_papers.overprovisioning.cluster.jobs import MemoryJobs
-from jobsight_papers.overprovisioning.cluster.nodes import FreeNodes, Nodes, Taken
+from jobsight_papers.overprovisioning.cluster.nodes import Nodes, Taken, smallest_fit
 from jobsight_scheduler.policies.placement import NEVER, Placement
 
 
@@ -56,10 +56,7 @@ class NodePlacement(Placement[Taken]):
 
     def find(self, job: int) -> Taken | None:
         needed, count = self.class_of[job], self.processors[job]
-        return self.nodes.choose(self.nodes.free, needed, count) if self.nodes.available(needed) >= count else None
-
-    def plan(self) -> FreeNodes:
-        return FreeNodes(self.nodes, self.processors, self.estimate_s, self.class_of)
+        return smallest_fit(self.nodes.free, needed, count) if self.nodes.available(needed) >= count else None
 
     def take(self, job: int, where: Taken) -> None:
         self.nodes.take(where)

@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from jobsight_papers.overprovisioning.cluster.nodes import FreeNodes
 from jobsight_papers.overprovisioning.cluster.placement import NodePlacement
 from jobsight_scheduler.policies.base import NEVER, JobRequests
 from jobsight_scheduler.policies.block_queue import BLOCK, BlockQueue
-from jobsight_scheduler.policies.conservative import Conservative
 from jobsight_scheduler.policies.easy import Easy
 from jobsight_scheduler.policies.fcfs import Fcfs
 from jobsight_scheduler.policies.placement import Placement
@@ -128,51 +126,9 @@ class MemoryEasy(Easy):
         return -float(self.returns.get(job, 0)), job
 
 
-class MemoryConservative(Conservative):
-    """Conservative backfilling. A job that now needs another class of nodes moves, even if its slot is then later."""
-
-    machine: NodePlacement
-    plan: FreeNodes
-
-    def submitted(self, now: float, job: int) -> Sequence[int]:
-        self.machine.arrive(job)
-        return super().submitted(now, job)
-
-    def ended(self, now: float, job: int) -> Sequence[int]:
-        opened = self._leave(now, job)
-        self.plan.changed = set(self.machine.learned(job))
-        if (opened <= now and not self.plan.changed) or not self.queue:
-            self.open_until_s = -1.0
-            return ()
-        return self._compress(now, opened)
-
-    def returned(self, now: float, job: int) -> Sequence[int]:
-        """Give the job the first time slot, and all others new ones."""
-        self._leave(now, job)
-        self.machine.learned(job)
-        for other, (start, _, where) in self.queue.items():
-            self.plan.give(start, start + self.estimate_s[other], where)
-        waiting = [job, *self.queue]
-        self.queue.clear()
-        self.agenda.clear()
-        self.machine.arrive(job)
-        self.open_until_s = -1.0
-        begun = []
-        for other in waiting:
-            start, where = self.plan.book(now, other)
-            if start == now:
-                self._begin(now, other, where)
-                begun.append(other)
-            else:
-                self._reserve(other, start, where)
-        self._next_wake()
-        return begun
-
-
-MemoryPolicy = MemoryFcfs | MemoryEasy | MemoryConservative
+MemoryPolicy = MemoryFcfs | MemoryEasy
 
 MEMORY_POLICIES: dict[str, type[MemoryPolicy]] = {
     "fcfs": MemoryFcfs,
     "easy": MemoryEasy,
-    "conservative": MemoryConservative,
 }

@@ -58,15 +58,12 @@ class MemorySimulation(Simulation):
         requirements: Requirements,
         rng: np.random.Generator,
         retry: Retry = "request",
-        *,
-        failures_cost: bool = True,
     ) -> None:
-        """``failures_cost``: whether a failing job runs until it fails, or returns at once."""
         self.jobs, self.nodes, self.retry = jobs, nodes, retry
         self._requirements = requirements
         self._requested = jobs.requested_bytes.tolist()
         self._used = jobs.used_bytes.tolist()
-        self._part = (rng.random(len(jobs)) * failures_cost).tolist()  # of its run time, after which a job fails
+        self._part = rng.random(len(jobs)).tolist()  # of its run time, after which a job fails
         self._class_of_request = [bisect_left(nodes.memory_bytes, asked) for asked in self._requested]
         self._least = [0] * len(jobs)  # least class for the next attempt, by what failed
         self._running: dict[int, tuple[int, int, bool]] = {}  # job -> class asked for and got, whether it fails

@@ -6,12 +6,15 @@ import itertools
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import ClassVar, NamedTuple
 
 from jobsight_predictor.question import Question
 
 SIMILAR = ("user", "application", "requested_memory_bytes")
 """Fields that jobs of one similarity group share, as published."""
+similar = attrgetter(*SIMILAR)
+"""Returns the group of a job."""
 
 
 class SystemState(NamedTuple):

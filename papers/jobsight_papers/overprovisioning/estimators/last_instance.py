@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any
 
-from jobsight_papers.overprovisioning.estimators.base import SIMILAR, AttemptOutcome, Estimator, SystemState
+from jobsight_papers.overprovisioning.estimators.base import AttemptOutcome, Estimator, SystemState, similar
 from jobsight_predictor.question import Question
 
 
@@ -15,17 +14,16 @@ class LastInstance(Estimator):
 
     name = "last-instance"
 
-    def __init__(self, capacities: Sequence[float], fields: Sequence[str] = SIMILAR) -> None:
+    def __init__(self, capacities: Sequence[float]) -> None:
         super().__init__(capacities)
-        self._key = attrgetter(*fields)
         self._last: dict[Any, float | None] = {}  # None after a failure
 
     def estimate(self, job: Question, requested: float, system: SystemState | None = None) -> float:
-        last = self._last.get(self._key(job))
+        last = self._last.get(similar(job))
         return requested if last is None else min(requested, last)
 
     def learn(self, job: Question, requested: float, outcome: AttemptOutcome) -> None:
         if outcome.failed:
-            self._last[self._key(job)] = None
+            self._last[similar(job)] = None
         elif outcome.used is not None:
-            self._last[self._key(job)] = outcome.used
+            self._last[similar(job)] = outcome.used

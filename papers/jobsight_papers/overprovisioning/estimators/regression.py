@@ -32,20 +32,14 @@ ROUNDING = 1e-9
 class Regression(Estimator):
     """The quantile of ``used / requested`` by quantile regression on the requested memory, processors and time.
 
-    ``linear`` uses them as they are; otherwise their logarithms and the squares of these are used, and the logarithm of
-    the ratio is fitted. If the use of a failed job is unknown, it counts as the whole request.
+    The logarithm of the ratio is fitted on their logarithms and the squares of these. If the use of a failed job is
+    unknown, it counts as the whole request.
     """
 
     name = "regression"
 
-    def __init__(self, capacities: Sequence[float], quantile: float = QUANTILE, *, linear: bool = False) -> None:
-        """Raises:
-        ValueError: ``quantile`` is not between 0 and 1.
-        """
+    def __init__(self, capacities: Sequence[float]) -> None:
         super().__init__(capacities)
-        if not 0.0 < quantile < 1.0:
-            raise ValueError(f"quantile is {quantile}: it must be above 0 and below 1")
-        self._quantile, self._linear = quantile, linear
         self._jobs: deque[tuple[list[float], float]] = deque(maxlen=WINDOW)
         self._since = 0  # jobs since the last fit
         self._fitted_on = 0
@@ -54,17 +48,14 @@ class Regression(Estimator):
     def estimate(self, job: Question, requested: float, system: SystemState | None = None) -> float:
         if self._weights is None:
             return requested
-        ratio = sum([a * b for a, b in zip(self._weights, self._features(job, requested), strict=True)])
-        if not self._linear:
-            ratio = exp(min(ratio, 0.0))
+        ratio = exp(min(sum([a * b for a, b in zip(self._weights, self._features(job, requested), strict=True)]), 0.0))
         return min(requested, max(requested * ratio * (1.0 - ROUNDING), self.capacities[0]))
 
     def learn(self, job: Question, requested: float, outcome: AttemptOutcome) -> None:
         used = requested if outcome.failed and outcome.used is None else outcome.used
         if used is None or not used > 0.0:
             return
-        ratio = min(used / requested, 1.0)
-        self._jobs.append((self._features(job, requested), ratio if self._linear else log(ratio)))
+        self._jobs.append((self._features(job, requested), log(min(used / requested, 1.0))))
         self._since += 1
         if self._since >= min(max(FIRST, (GROWTH - 1.0) * self._fitted_on), WINDOW):
             self._fit()
@@ -80,17 +71,11 @@ class Regression(Estimator):
         with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
             # Full convergence makes no difference to a capacity that is rounded up.
             warnings.simplefilter("ignore", ModelWarning)
-            weights: NDArray[np.float64] = QuantReg(ratios, features).fit(q=self._quantile, max_iter=200).params
+            weights: NDArray[np.float64] = QuantReg(ratios, features).fit(q=QUANTILE, max_iter=200).params
         if np.isfinite(weights).all():
             self._weights = weights.tolist()
 
     def _features(self, job: Question, requested: float) -> list[float]:
-        values = [
-            requested / self.capacities[-1],
-            float(job.processors or 1),
-            (job.requested_time_s or 3600.0) / 3600.0,
-        ]
-        if self._linear:
-            return [1.0, *values]
-        logs = [log(value) for value in values]
+        hours = (job.requested_time_s or 3600.0) / 3600.0
+        logs = [log(value) for value in (requested / self.capacities[-1], float(job.processors or 1), hours)]
         return [1.0, *logs, *(value * value for value in logs)]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from random import Random
 
 from jobsight_papers.overprovisioning.estimators.base import AttemptOutcome, Estimator, SystemState
@@ -37,16 +37,10 @@ class Reinforcement(Estimator):
     name = "reinforcement"
     sees_system = True
 
-    def __init__(self, capacities: Sequence[float], reward: str = "utilisation", seed: int = 0) -> None:
-        """Raises:
-        ValueError: no such reward.
-        """
+    def __init__(self, capacities: Sequence[float]) -> None:
         super().__init__(capacities)
-        if reward not in REWARDS:
-            raise ValueError(f"reward {reward!r}: choose from {', '.join(REWARDS)}")
-        self._reward = REWARDS[reward]
-        self._rng = Random(seed)
-        self._start = [OPTIMISM + 0.01 * self._rng.random() for _ in self.capacities]
+        rng = Random(0)
+        self._start = [OPTIMISM + 0.01 * rng.random() for _ in self.capacities]
         self._values: dict[_State, list[float]] = {}
         self._tried: dict[_State, list[int]] = {}
 
@@ -77,7 +71,8 @@ class Reinforcement(Estimator):
                 failed = outcome.failed
             tried[place] += 1
             weight = max(1.0 / tried[place], SLOWEST)
-            reward = self._reward(job, self.capacities, highest, place, failed, outcome.system)
+            # The share of the requested capacity that is left free for others; a failure wastes nodes.
+            reward = -FAILURE if failed else 1.0 - self.capacities[place] / self.capacities[highest]
             values[place] += weight * (reward - values[place])
 
     def _state(self, highest: int, system: SystemState | None) -> _State:
@@ -88,27 +83,3 @@ class Reinforcement(Estimator):
             for free, nodes in zip(system.free, system.nodes, strict=True)
         ]
         return (highest, *busy, sum(level <= system.queued for level in QUEUE_LEVELS))
-
-
-Reward = Callable[[Question, Sequence[float], int, int, bool, SystemState | None], float]
-
-
-def change_in_utilisation(
-    job: Question, capacities: Sequence[float], highest: int, place: int, failed: bool, system: SystemState | None
-) -> float:
-    """Return the share of the requested capacity that is left free for others; a failure wastes nodes."""
-    return -FAILURE if failed else 1.0 - capacities[place] / capacities[highest]
-
-
-def change_in_slowdown(
-    job: Question, capacities: Sequence[float], highest: int, place: int, failed: bool, system: SystemState | None
-) -> float:
-    """Return 1 for a job that starts although its request would have had to wait; a failed job must run twice."""
-    if failed:
-        return -FAILURE
-    if system is None or job.processors is None:
-        return float(place < highest)
-    return float(sum(system.free[highest:]) < job.processors <= sum(system.free[place:]))
-
-
-REWARDS: dict[str, Reward] = {"utilisation": change_in_utilisation, "slowdown": change_in_slowdown}

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from jobsight_papers.overprovisioning.estimators.base import SIMILAR, AttemptOutcome, Estimator, SystemState
+from jobsight_papers.overprovisioning.estimators.base import AttemptOutcome, Estimator, SystemState, similar
 from jobsight_predictor.question import Question
 
-FINER = ("processors", "queue", "requested_time_s")
+FINER = (attrgetter("processors"), attrgetter("queue"), attrgetter("requested_time_s"))
 """Fields by which a group is split, one after the other, when its jobs turn out to differ."""
 
-RISK = 0.05
-"""Share of a group's jobs that may fail for it to be tried again with less than has failed."""
+ALPHA, RISK = 2.0, 0.05
+"""Divisor of a capacity that was enough, and share of a group's jobs that may fail for it to be tried again with less
+than has failed."""
 
 
 class _RobustGroup:
@@ -31,42 +32,25 @@ class _RobustGroup:
 
 
 class RobustSearch(Estimator):
-    """Lowers a group's capacity by ``alpha``, like successive approximation, until a job fails.
+    """Lowers a group's capacity by ``ALPHA``, like successive approximation, until a job fails.
 
     A group is wide if one capacity was enough for some of its jobs and too little for others. It is split by the
-    next of the ``finer`` fields, and each part is searched from what never failed. A group that failed goes down one
+    next of the ``FINER`` fields, and each part is searched from what never failed. A group that failed goes down one
     capacity at a time, the lowest possible alpha, and tries what failed again as long as its failures stay within
-    ``risk`` of its finished jobs: a rare large job does not hold the others up.
+    ``RISK`` of its finished jobs: a rare large job does not hold the others up.
     """
 
     name = "robust-search"
 
-    def __init__(
-        self,
-        capacities: Sequence[float],
-        fields: Sequence[str] = SIMILAR,
-        finer: Sequence[str] = FINER,
-        alpha: float = 2.0,
-        risk: float = RISK,
-    ) -> None:
-        """Raises:
-        ValueError: ``alpha`` is not above 1, ``risk`` not in [0, 1), or there are no capacities.
-        """
+    def __init__(self, capacities: Sequence[float]) -> None:
         super().__init__(capacities)
-        if not alpha > 1.0:
-            raise ValueError(f"alpha is {alpha}: it divides the estimate, so it must be above 1")
-        if not 0.0 <= risk < 1.0:
-            raise ValueError(f"risk is {risk}: it must be at least 0 and below 1")
-        self._key = attrgetter(*fields)
-        self._finer = [attrgetter(field) for field in finer if field not in fields]
-        self._alpha, self._risk = alpha, risk
         self._groups: dict[Any, _RobustGroup] = {}
 
     def estimate(self, job: Question, requested: float, system: SystemState | None = None) -> float:
-        group = self._groups.get(self._key(job))
+        group = self._groups.get(similar(job))
         depth = 0
         while group is not None and group.parts is not None:
-            part = group.parts.get(self._finer[depth](job))
+            part = group.parts.get(FINER[depth](job))
             if part is None:
                 break
             group, depth = part, depth + 1
@@ -78,19 +62,19 @@ class RobustSearch(Estimator):
         highest = bisect_left(self.capacities, requested)
         if not 0 < highest < len(self.capacities):
             return  # it needs the smallest nodes at most, or no node has enough
-        key = self._key(job)
+        key = similar(job)
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = _RobustGroup(len(self.capacities), highest)
         depth = 0
         while group.parts is not None:
-            group = group.parts.setdefault(self._finer[depth](job), _RobustGroup(len(self.capacities), group.place))
+            group = group.parts.setdefault(FINER[depth](job), _RobustGroup(len(self.capacities), group.place))
             depth += 1
         if outcome.failed:
             place = bisect_left(self.capacities, outcome.given)
             group.failed[place] += 1
             group.place = max(group.place, min(place + 1, highest))
-            if group.sufficed[place] and depth < len(self._finer):
+            if group.sufficed[place] and depth < len(FINER):
                 group.parts = {}
             return
         group.finished += 1
@@ -102,7 +86,7 @@ class RobustSearch(Estimator):
     def _below(self, group: _RobustGroup, place: int) -> int:
         """Choose the place to continue from a sufficient ``place``."""
         if not any(group.failed):
-            return bisect_left(self.capacities, self.capacities[place] / self._alpha)
+            return bisect_left(self.capacities, self.capacities[place] / ALPHA)
         # Less than what failed fails too. The one more is the failure that trying may cost.
         below = max(place - 1, 0)
-        return below if sum(group.failed[below:]) + 1 <= self._risk * group.finished else place
+        return below if sum(group.failed[below:]) + 1 <= RISK * group.finished else place

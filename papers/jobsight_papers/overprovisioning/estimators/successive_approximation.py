@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any
 
-from jobsight_papers.overprovisioning.estimators.base import SIMILAR, AttemptOutcome, Estimator, SystemState
+from jobsight_papers.overprovisioning.estimators.base import AttemptOutcome, Estimator, SystemState, similar
 from jobsight_predictor.question import Question
 
 
@@ -30,13 +29,7 @@ class SuccessiveApproximation(Estimator):
 
     name = "successive-approximation"
 
-    def __init__(
-        self,
-        capacities: Sequence[float],
-        fields: Sequence[str] = SIMILAR,
-        alpha: float = 2.0,
-        beta: float = 0.0,
-    ) -> None:
+    def __init__(self, capacities: Sequence[float], alpha: float = 2.0, beta: float = 0.0) -> None:
         """Raises:
         ValueError: ``alpha`` is not above 1, ``beta`` not in [0, 1), or there are no capacities.
         """
@@ -45,16 +38,15 @@ class SuccessiveApproximation(Estimator):
             raise ValueError(f"alpha is {alpha}: it divides the estimate, so it must be above 1")
         if not 0.0 <= beta < 1.0:
             raise ValueError(f"beta is {beta}: it must be at least 0 and below 1")
-        self._key = attrgetter(*fields)
         self._alpha, self._beta = alpha, beta
         self._groups: dict[Any, _Group] = {}
 
     def estimate(self, job: Question, requested: float, system: SystemState | None = None) -> float:
-        group = self._groups.get(self._key(job))
+        group = self._groups.get(similar(job))
         return requested if group is None else min(requested, group.estimate)
 
     def learn(self, job: Question, requested: float, outcome: AttemptOutcome) -> None:
-        key = self._key(job)
+        key = similar(job)
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = _Group(requested, self._alpha)

@@ -9,7 +9,7 @@ import numpy as np
 
 from jobsight_papers.schedules.validator.basics import BrokenRule
 from jobsight_predictor.arrays import Floats
-from jobsight_scheduler.coallocation.clusters import Allocation, Clusters, Sharing, demand
+from jobsight_scheduler.coallocation.clusters import Allocation, Clusters, demand, proportional
 from jobsight_scheduler.coallocation.communication import CommunicatingJobs
 
 TOLERANCE = 1e-9
@@ -19,16 +19,15 @@ TOLERANCE = 1e-9
 def check(
     work: CommunicatingJobs,
     clusters: Clusters,
-    sharing: Sharing,
     start_s: Floats,
     end_s: Floats,
     allocations: Sequence[Allocation],
 ) -> list[BrokenRule]:
     """Return every breach of: jobs start after submission, whole and once; no cluster or link exceeds its capacity;
-    between start and end a job does exactly its dedicated run time of work, at the speeds of ``sharing``.
+    between start and end a job does exactly its dedicated run time of work, at the speeds that links allow.
     """
     findings = list(_each_job(work, clusters, start_s, end_s, allocations))
-    return findings or list(_over_time(work, clusters, sharing, start_s, end_s, allocations))
+    return findings or list(_over_time(work, clusters, start_s, end_s, allocations))
 
 
 def _each_job(
@@ -51,7 +50,6 @@ def _each_job(
 def _over_time(
     work: CommunicatingJobs,
     clusters: Clusters,
-    sharing: Sharing,
     start_s: Floats,
     end_s: Floats,
     allocations: Sequence[Allocation],
@@ -78,7 +76,7 @@ def _over_time(
         if min(free) < 0:
             yield BrokenRule("processors", job + 1, f"clusters are overbooked at {now:g}: {free} left")
         spread = {job: wanted for job in running if (wanted := demand(allocations[job], bandwidth[job]))}
-        slowed = sharing(list(spread.values()), clusters.uplink_bps)
+        slowed = proportional(list(spread.values()), clusters.uplink_bps)
         carried = [0.0] * len(free)
         for (spread_job, wanted), factor in zip(spread.items(), slowed, strict=True):
             running[spread_job] = 1.0 / (1.0 - share[spread_job] + share[spread_job] * factor)
