@@ -36,7 +36,7 @@ from rich.table import Table
 
 from jobsight_server.auth.sessions import create_login
 from jobsight_server.ingest.group_writer import ROW
-from jobsight_server.savings.totals import count_marked, mark_all
+from jobsight_server.savings.sums.add import count_marked, mark_all
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.job_counts import count_all

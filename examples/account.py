@@ -19,7 +19,7 @@ from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.savings.savings import Asking, LeftOut
-from jobsight_server.savings.stored_sums import stored_days
+from jobsight_server.savings.sums.read import stored_days
 from jobsight_server.savings.waste import WASTE, Waste, waste
 from jobsight_server.settings.declared import Settings
 

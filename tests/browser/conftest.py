@@ -23,7 +23,7 @@ from jobsight_server.auth.sessions import create_login
 from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.ground.job_names import application
-from jobsight_server.savings.totals import count_marked, mark_all
+from jobsight_server.savings.sums.add import count_marked, mark_all
 from jobsight_server.storage import schema
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.job_counts import count_all

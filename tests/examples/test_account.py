@@ -15,7 +15,7 @@ from tests import make
 from account import Row, forecasts_of_five, take_account
 from account_tables import show
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
-from jobsight_server.savings.totals import count_again
+from jobsight_server.savings.sums.add import count_again
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.upgrade.migrate import upgrade
 

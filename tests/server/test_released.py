@@ -29,7 +29,7 @@ from jobsight_server.forecasts.rounds import rebuild_if_outdated
 from jobsight_server.ingest.store import SampleStore
 from jobsight_server.ingest.wire import Batch, Submission
 from jobsight_server.learning.finished import profile_finished
-from jobsight_server.savings.totals import count_marked
+from jobsight_server.savings.sums.add import count_marked
 from jobsight_server.storage.engine import DatabaseError, open_engine
 from jobsight_server.storage.readings.sample_columns import NAMES, UNKNOWN, WHOLE, SampleColumns
 from jobsight_server.storage.readings.samples import read_samples

@@ -22,8 +22,8 @@ from jobsight_server.ground.errors import UserError
 from jobsight_server.queries.exported_jobs import write_csv
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.savings.savings import BY, REASONS, Asking, LeftOut, SavingsRow
-from jobsight_server.savings.stored_sums import Days
-from jobsight_server.savings.totals import METRICS
+from jobsight_server.savings.sums.add import METRICS
+from jobsight_server.savings.sums.read import Days
 from jobsight_server.savings.waste import DAYS_SHOWN, WASTE, Waste, WasteList, WasteRow, newest_day, waste
 from jobsight_server.storage.clusters import chosen, stored_clusters
 from jobsight_server.web.kit.units import exceeded, hours, resource_value

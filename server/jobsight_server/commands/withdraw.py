@@ -25,8 +25,8 @@ from jobsight_server.forecasts.events import last_learn_seq
 from jobsight_server.forecasts.rounds import lock_learning
 from jobsight_server.ground.errors import UserError
 from jobsight_server.ground.event_counts import add_event_counts
-from jobsight_server.savings.kept_sums import forget_empty_groups
-from jobsight_server.savings.totals import count_again, days_of
+from jobsight_server.savings.sums.add import count_again, days_of
+from jobsight_server.savings.sums.kept import forget_empty_groups
 from jobsight_server.settings.declared import AccountingFormat
 from jobsight_server.storage.engine import pieces
 from jobsight_server.storage.job_counts import recounted

@@ -27,7 +27,7 @@ from jobsight_server.profiler.ready import (
 )
 from jobsight_server.profiler.runs import EndedRun
 from jobsight_server.profiler.site_monitoring import MeasuredRuns, SiteMonitoring
-from jobsight_server.savings.totals import add_runs, count_marked
+from jobsight_server.savings.sums.add import add_runs, count_marked
 from jobsight_server.storage.engine import RUNS, insertion, of_runs, write_many
 from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import jobs, profiles

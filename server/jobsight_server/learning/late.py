@@ -22,7 +22,7 @@ from jobsight_server.learning.finished import AS_USUAL, KEEP_PEAKS, LearningOpti
 from jobsight_server.profiler.exactness import Measurements
 from jobsight_server.profiler.ready import SampledNodes, complete, profiles_of, read_incomplete
 from jobsight_server.profiler.runs import EndedRun
-from jobsight_server.savings.totals import add_runs, take_back_runs
+from jobsight_server.savings.sums.add import add_runs, take_back_runs
 from jobsight_server.storage.engine import of_runs
 from jobsight_server.storage.readings.late_batches import Spans, forget, new_late, see, settled_late
 from jobsight_server.storage.schema import profiles

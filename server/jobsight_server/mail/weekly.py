@@ -22,7 +22,7 @@ from jobsight_server.queries.node_states import Machines
 from jobsight_server.queries.running import Foreseen, running_out
 from jobsight_server.queries.start import start
 from jobsight_server.savings.savings import Asking, SavingsRow
-from jobsight_server.savings.stored_sums import Days
+from jobsight_server.savings.sums.read import Days
 from jobsight_server.savings.waste import DAYS_SHOWN, WASTE, WasteRow, newest_day, waste
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.schema import weekly_mails

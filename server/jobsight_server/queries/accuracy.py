@@ -15,8 +15,8 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server.ground.answers import Metric, Record, Share
 from jobsight_server.ground.listing import Asked, Listing, ListPage
 from jobsight_server.ground.parameters import OF_DAYS, Parameter, choice_of, range_parameters
-from jobsight_server.savings.kept_sums import PARTS, SCORES, Date, date_text, week_of
-from jobsight_server.savings.stored_sums import Days
+from jobsight_server.savings.sums.kept import PARTS, SCORES, Date, date_text, week_of
+from jobsight_server.savings.sums.read import Days
 from jobsight_server.storage.engine import fetch, fetch_by_keys
 from jobsight_server.storage.schema import forecast_scores
 

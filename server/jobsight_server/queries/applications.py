@@ -18,10 +18,10 @@ from jobsight_server.ground.answers import Record
 from jobsight_server.ground.listing import Asked, Listing, ListPage
 from jobsight_server.ground.parameters import ITS_NAME, NAME, OF_DAYS, Parameter, range_parameters
 from jobsight_server.queries.users import Borrowed, borrowed
-from jobsight_server.savings.kept_sums import date_text, group_name
 from jobsight_server.savings.savings import Asking, SavingsRow, saving_row
-from jobsight_server.savings.stored_sums import Days, saved_amounts, stored_days, sums_of_user, widened, within
-from jobsight_server.savings.totals import METRICS, JobSums
+from jobsight_server.savings.sums.add import METRICS, JobSums
+from jobsight_server.savings.sums.kept import date_text, group_name
+from jobsight_server.savings.sums.read import Days, saved_amounts, stored_days, sums_of_user, widened, within
 from jobsight_server.storage.engine import rows_of
 from jobsight_server.storage.schema import jobs, profiles
 from jobsight_server.storage.schema.jobs import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, is_ended

@@ -12,7 +12,7 @@ import numpy as np
 from jobsight_server.forecasts.last_runs import OUT_OF_MEMORY, OUT_OF_TIME, LastRun
 from jobsight_server.ground.amounts import DAY_S, size_text
 from jobsight_server.ground.answers import Record
-from jobsight_server.savings.kept_sums import as_date
+from jobsight_server.savings.sums.kept import as_date
 
 _LATELY_DAYS = 14
 _BEFORE_LEAST, _SINCE_LEAST = 10, 5

@@ -11,9 +11,9 @@ from sqlalchemy import Connection
 from jobsight_server.ground.answers import Record
 from jobsight_server.queries.changed_use import Histogram
 from jobsight_server.savings.by_week import mean_node
-from jobsight_server.savings.kept_sums import as_date
-from jobsight_server.savings.stored_sums import Days, stored_days, sums_of_all, sums_of_user, widened
-from jobsight_server.savings.totals import COLUMNS, JobSums
+from jobsight_server.savings.sums.add import COLUMNS, JobSums
+from jobsight_server.savings.sums.kept import as_date
+from jobsight_server.savings.sums.read import Days, stored_days, sums_of_all, sums_of_user, widened
 
 LISTED = 10
 """Lines of evidence behind a finding."""

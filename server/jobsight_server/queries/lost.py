@@ -10,7 +10,7 @@ from jobsight_server.advice.idle import Held
 from jobsight_server.decision.evidence import Resource
 from jobsight_server.ground.answers import Record
 from jobsight_server.profiler.exactness import IDLE
-from jobsight_server.savings.stored_sums import Days, saved_amounts, sums_of_all
+from jobsight_server.savings.sums.read import Days, saved_amounts, sums_of_all
 from jobsight_server.savings.today import TOOK_S
 from jobsight_server.storage.schema import jobs, profiles
 from jobsight_server.storage.schema.jobs import ASKED_MEMORY, ASKED_PROCESSORS, is_ended

@@ -15,9 +15,9 @@ from jobsight_server.ground.job_names import application
 from jobsight_server.queries.efficiency import NextRequests
 from jobsight_server.queries.jobs import JOBS, KILLED, JobList, Run, job_list
 from jobsight_server.queries.users import user_clusters
-from jobsight_server.savings.kept_sums import GroupName, known_ids
 from jobsight_server.savings.savings import Asking
-from jobsight_server.savings.stored_sums import Days
+from jobsight_server.savings.sums.kept import GroupName, known_ids
+from jobsight_server.savings.sums.read import Days
 from jobsight_server.savings.use import Use, months, uses
 from jobsight_server.savings.waste import DAYS_SHOWN, WASTE, WasteList, newest_day, waste
 from jobsight_server.settings.declared import AccountingSource

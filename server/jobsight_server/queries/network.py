@@ -22,8 +22,8 @@ from jobsight_server.ground.parameters import NAME, Parameter, above_zero
 from jobsight_server.profiler.usage import link_speeds, speeds_of_links
 from jobsight_server.queries.applications import READ, ended_of
 from jobsight_server.queries.node_states import NodeName, node_loads
-from jobsight_server.savings.kept_sums import OTHER
-from jobsight_server.savings.stored_sums import Days, stored_days, sums_of_all, widened, within
+from jobsight_server.savings.sums.kept import OTHER
+from jobsight_server.savings.sums.read import Days, stored_days, sums_of_all, widened, within
 from jobsight_server.storage.engine import fetch, rows_of
 from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
 

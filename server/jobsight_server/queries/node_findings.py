@@ -11,7 +11,7 @@ from jobsight_server.ground.amounts import DAY_S, percent
 from jobsight_server.queries.findings import LISTED, WEEK_H, Finding, FindingEvidence, FindingsSite, Found, many
 from jobsight_server.queries.node_states import Machines, NodeName, seen_at, status
 from jobsight_server.queries.running import nodes_of_running
-from jobsight_server.savings.totals import COLUMNS
+from jobsight_server.savings.sums.add import COLUMNS
 from jobsight_server.storage.schema import nodes, quarantine
 
 _LOST_LEAST = 5

@@ -12,8 +12,8 @@ from sqlalchemy import BigInteger, Connection, cast, func, select
 
 from jobsight_server.accounting.runs import QUEUED
 from jobsight_server.ground.answers import Record
-from jobsight_server.savings.kept_sums import Date, date_text, month_of
-from jobsight_server.savings.stored_sums import Days, sums_by
+from jobsight_server.savings.sums.kept import Date, date_text, month_of
+from jobsight_server.savings.sums.read import Days, sums_by
 from jobsight_server.savings.use import Months, Use, months, uses
 from jobsight_server.savings.waits import half_waited_s
 from jobsight_server.storage.schema import jobs, nodes, savings_groups, waits

@@ -21,9 +21,9 @@ from jobsight_server.queries.lost import IdleUse, Killed, idle_jobs, killed_jobs
 from jobsight_server.queries.rejected import REJECTIONS, rejections
 from jobsight_server.savings.confidence import Freed, over_users
 from jobsight_server.savings.savings import REASONS, Asking
-from jobsight_server.savings.stored_sums import Days, saved_amounts, stored_days, sums_of_all, widened
+from jobsight_server.savings.sums.add import COLUMNS
+from jobsight_server.savings.sums.read import Days, saved_amounts, stored_days, sums_of_all, widened
 from jobsight_server.savings.today import DAYS, LEAST, TOOK_S, Line, larger_line, lines_of_week, ran_out_of
-from jobsight_server.savings.totals import COLUMNS
 from jobsight_server.savings.waste import WASTE, WasteList, waste
 from jobsight_server.storage.job_counts import NUMBER
 from jobsight_server.storage.schema import job_counts, job_nodes, jobs, profiles

@@ -12,7 +12,7 @@ from jobsight_server.queries.findings import Finding, FindingsSite, Noun, Subjec
 from jobsight_server.queries.node_findings import node_findings
 from jobsight_server.queries.node_states import Machines
 from jobsight_server.queries.user_findings import user_findings
-from jobsight_server.savings.kept_sums import as_date
+from jobsight_server.savings.sums.kept import as_date
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.schema import muted_findings
 

@@ -31,8 +31,8 @@ from jobsight_server.queries.findings import (
     many,
 )
 from jobsight_server.savings.confidence import over_users
-from jobsight_server.savings.kept_sums import as_date
-from jobsight_server.savings.stored_sums import saved_amounts
+from jobsight_server.savings.sums.kept import as_date
+from jobsight_server.savings.sums.read import saved_amounts
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.schema import jobs
 from jobsight_server.storage.schema.jobs import is_ended, took_s

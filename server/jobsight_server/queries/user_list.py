@@ -9,8 +9,8 @@ from sqlalchemy import BigInteger, Connection, case, cast, func, select
 from jobsight_server.accounting.runs import QUEUED, RUNNING
 from jobsight_server.ground.answers import Record
 from jobsight_server.ground.listing import Asked, Listing, ListPage
-from jobsight_server.savings.kept_sums import Date, GroupName, date_text, known_ids
-from jobsight_server.savings.stored_sums import sums_of_all
+from jobsight_server.savings.sums.kept import Date, GroupName, date_text, known_ids
+from jobsight_server.savings.sums.read import sums_of_all
 from jobsight_server.savings.use import Use, months, uses
 from jobsight_server.storage.schema import job_counts
 

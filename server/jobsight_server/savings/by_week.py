@@ -16,8 +16,8 @@ from jobsight_server.ground.amounts import DAY_S, day_of
 from jobsight_server.ground.answers import Record
 from jobsight_server.savings.changes import Adjustment, TrialReport, changed_runs, last_adjustments, trial_report
 from jobsight_server.savings.confidence import Freed, over_users_each
-from jobsight_server.savings.kept_sums import Date, date_text, week_of
-from jobsight_server.savings.stored_sums import stored_days
+from jobsight_server.savings.sums.kept import Date, date_text, week_of
+from jobsight_server.savings.sums.read import stored_days
 from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.schema import adjustments, nodes, savings, savings_groups, trial_jobs
 

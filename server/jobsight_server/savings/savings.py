@@ -13,9 +13,9 @@ from jobsight_server.decision.evidence import ASKED_FOR
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.forecasts.last_runs import LOOKED_AT, LastRun, last_runs
 from jobsight_server.ground.answers import Record
-from jobsight_server.savings.kept_sums import OTHER, group_name
-from jobsight_server.savings.stored_sums import Days, saved_amounts, sums_of_user
-from jobsight_server.savings.totals import JobSums
+from jobsight_server.savings.sums.add import JobSums
+from jobsight_server.savings.sums.kept import OTHER, group_name
+from jobsight_server.savings.sums.read import Days, saved_amounts, sums_of_user
 
 BY = ("user", "application", "queue", "account", "cluster")
 LISTED = 10

@@ -18,8 +18,8 @@ from jobsight_server.forecasts.last_runs import LastRun
 from jobsight_server.ground.amounts import DAY_S, memory_text, time_text
 from jobsight_server.ground.answers import Record
 from jobsight_server.savings.savings import Asking, Saved
-from jobsight_server.savings.stored_sums import saved_amounts
-from jobsight_server.savings.totals import sums_with
+from jobsight_server.savings.sums.add import sums_with
+from jobsight_server.savings.sums.read import saved_amounts
 from jobsight_server.storage.schema import jobs
 from jobsight_server.storage.schema.jobs import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, is_ended
 

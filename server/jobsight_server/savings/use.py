@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from jobsight_server.ground.answers import Record, Share
-from jobsight_server.savings.stored_sums import Days, stored_days, sums_of_all
+from jobsight_server.savings.sums.read import Days, stored_days, sums_of_all
 
 MONTH_DAYS = 30
 _HOUR_S = 3600.0

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Integer, cast, func, select, true
 
-from jobsight_server.savings.kept_sums import longest_wait_s
+from jobsight_server.savings.sums.kept import longest_wait_s
 from jobsight_server.storage.schema import savings_groups, waits
 
 

@@ -12,7 +12,6 @@ from sqlalchemy import Connection
 from jobsight_server.ground.answers import Record
 from jobsight_server.ground.listing import Asked, Listing, ListPage
 from jobsight_server.ground.parameters import NAME, OF_DAYS, Parameter, choice_of, range_parameters
-from jobsight_server.savings.kept_sums import Date, GroupName, date_text, known_ids
 from jobsight_server.savings.savings import (
     BY,
     LISTED,
@@ -23,7 +22,9 @@ from jobsight_server.savings.savings import (
     counted_applications,
     saving_row,
 )
-from jobsight_server.savings.stored_sums import (
+from jobsight_server.savings.sums.add import COLUMNS, METRICS, JobSums
+from jobsight_server.savings.sums.kept import Date, GroupName, date_text, known_ids
+from jobsight_server.savings.sums.read import (
     Days,
     saved_amounts,
     stored_days,
@@ -32,7 +33,6 @@ from jobsight_server.savings.stored_sums import (
     widened,
     within,
 )
-from jobsight_server.savings.totals import COLUMNS, METRICS, JobSums
 
 RESOURCES = {"memory": "memory", "processors": "cpu", "runtime": "runtime"}
 """Resource that can be wasted -> the metric of its sums."""

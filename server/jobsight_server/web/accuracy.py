@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jobsight_server.ground.parameters import OF_DAYS
 from jobsight_server.queries.accuracy import ACCURACY, BY, RANGE, AccuracyList, accuracy_list, newest_day
-from jobsight_server.savings.stored_sums import Days
+from jobsight_server.savings.sums.read import Days
 from jobsight_server.web.kit.listing import asked_of
 from jobsight_server.web.kit.routes import Route, context, reading
 from jobsight_server.web.kit.time_range import TimeRange, range_until

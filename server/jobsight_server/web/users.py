@@ -25,7 +25,7 @@ from jobsight_server.queries.users import (
     user_history,
     user_profile,
 )
-from jobsight_server.savings.stored_sums import Days
+from jobsight_server.savings.sums.read import Days
 from jobsight_server.web.kit.inputs import (
     PARAMETERS,
     choice_argument,

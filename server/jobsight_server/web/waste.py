@@ -8,7 +8,7 @@ from typing import Any
 from jobsight_server.ground.parameters import OF_DAYS
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.savings.savings import BY, Asking
-from jobsight_server.savings.stored_sums import Days
+from jobsight_server.savings.sums.read import Days
 from jobsight_server.savings.waste import RANGE, RESOURCES, WASTE, WasteList, comparable, newest_day
 from jobsight_server.savings.waste import waste as read_waste
 from jobsight_server.web.kit.inputs import one_cluster

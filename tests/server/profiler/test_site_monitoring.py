@@ -20,7 +20,7 @@ from jobsight_server.profiler.site_monitoring import SiteMonitoring, _together
 from jobsight_server.queries.applications import APPLICATIONS, applications
 from jobsight_server.queries.job_detail import job_detail, run_efficiencies
 from jobsight_server.savings.savings import Asking
-from jobsight_server.savings.stored_sums import Days
+from jobsight_server.savings.sums.read import Days
 from jobsight_server.savings.waste import WASTE, waste
 from jobsight_server.settings.measurements import MeasurementSource
 from jobsight_server.web.efficiency_text import efficiency_text

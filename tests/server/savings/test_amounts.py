@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobsight_server.savings.totals import COLUMNS, amounts_of
+from jobsight_server.savings.sums.add import COLUMNS, amounts_of
 
 GIB = 2**30
 HOUR = 3600.0

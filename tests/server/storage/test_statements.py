@@ -33,7 +33,7 @@ JOINED_IN_ORDER = {
     "queries/accuracy.py": "asked groups before their weeks",
     "queries/network.py": "links before the days that they were full",
     "queries/prometheus.py": "the last learned values before their runs",
-    "savings/stored_sums.py": "asked days before their groups",
+    "savings/sums/read.py": "asked days before their groups",
 }
 """Modules with CROSS JOIN, by which SQLite keeps the order of tables, and which SQLAlchemy does not write."""
 

@@ -13,7 +13,7 @@ from tests import make
 
 from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.learning.finished import KEEP_PEAKS
-from jobsight_server.savings.totals import count_marked, mark_all
+from jobsight_server.savings.sums.add import count_marked, mark_all
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_counts import count_all
 

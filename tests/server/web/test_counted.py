@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import insert, select
 from tests.server.web.conftest import NOW, Served, add_job
 
-from jobsight_server.savings.totals import count_marked, mark_all
+from jobsight_server.savings.sums.add import count_marked, mark_all
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_counts import count_all
 

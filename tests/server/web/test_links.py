@@ -10,7 +10,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import Engine, delete
 from tests.server.web.planted import DAY_S, FIRST, NOW
 
-from jobsight_server.savings.totals import count_again
+from jobsight_server.savings.sums.add import count_again
 from jobsight_server.storage import schema
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

@@ -16,7 +16,7 @@ from tests import make
 from tests.server.web.conftest import HOSTILE, NOW, Served
 
 from jobsight_server.ground.listing import ListPage
-from jobsight_server.savings.totals import count_marked, mark_all
+from jobsight_server.savings.sums.add import count_marked, mark_all
 from jobsight_server.serve.app import ROUTES
 from jobsight_server.storage.job_counts import count_all
 from jobsight_server.storage.schema import jobs as jobs_table

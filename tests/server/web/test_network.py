@@ -14,7 +14,7 @@ from tests import make
 from tests.server.web.planted import DAY_S, NOW
 
 from jobsight_server.queries.network import MeasuredJob, judge
-from jobsight_server.savings.totals import count_marked, mark_all
+from jobsight_server.savings.sums.add import count_marked, mark_all
 from jobsight_server.storage import schema
 from jobsight_server.storage.job_counts import count_all
 

@@ -24,7 +24,7 @@ from jobsight_server.forecasts.rounds import rebuild
 from jobsight_server.forecasts.stored_model import recommended_requests
 from jobsight_server.ground.amounts import size_text, time_text
 from jobsight_server.learning.finished import profile_finished
-from jobsight_server.savings.totals import count_again
+from jobsight_server.savings.sums.add import count_again
 from jobsight_server.storage import schema
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

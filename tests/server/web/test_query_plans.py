@@ -20,7 +20,7 @@ from tests import make
 from tests.server.web.test_openapi import requests
 from tests.server.web.test_roles import address, rules
 
-from jobsight_server.savings.totals import count_marked, mark_all
+from jobsight_server.savings.sums.add import count_marked, mark_all
 from jobsight_server.serve.app import create_app
 from jobsight_server.storage.engine import open_engine
 

@@ -11,7 +11,7 @@ from flask.testing import FlaskClient
 from sqlalchemy import Engine, insert, text, update
 from tests.server.web.planted import DAY_S, FIRST, GIB
 
-from jobsight_server.savings.totals import count_marked, mark_all
+from jobsight_server.savings.sums.add import count_marked, mark_all
 from jobsight_server.storage import schema
 
 pytestmark = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

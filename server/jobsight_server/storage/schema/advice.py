@@ -36,7 +36,7 @@ savings_groups = Table(
     UniqueConstraint("cluster", "user", "application", "queue", "account"),
 )
 
-# Sums over the jobs of a group that ended within a period (savings.totals says what each is). level: group, that is
+# Sums over the jobs of a group that ended within a period (savings.sums.add says what each is). level: group, that is
 # cluster, user, application, queue and account, or the cluster and one of these, or the cluster alone. period: day,
 # month or, of users' memory, week; ``first_day``: its first day, counted from 1970-01-01 UTC. A month's or week's row
 # is the sum of its days' rows, so that a year is read from twelve rows of each group. metric: memory (byte seconds),
@@ -53,7 +53,7 @@ savings = Table(
     sqlite_with_rowid=False,
 )
 
-# Accuracy of forecasts at submission (columns as in savings.scores), by day and by week from Monday on;
+# Accuracy of forecasts at submission (columns as in savings.sums.kept), by day and by week from Monday on;
 # level: cluster, user or application of ``savings_groups``. Accuracy in millionths.
 forecast_scores = Table(
     "forecast_scores",
@@ -66,7 +66,7 @@ forecast_scores = Table(
 )
 
 # Jobs by how long they waited from submission to start, by day and month and by queue; metric: the class of the wait
-# (savings.kept_sums), the other columns as in ``savings``.
+# (savings.sums.kept), the other columns as in ``savings``.
 waits = Table(
     "waits",
     metadata,

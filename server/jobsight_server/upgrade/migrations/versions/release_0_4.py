@@ -14,7 +14,7 @@ from alembic import op
 
 from jobsight_server.ground.job_names import application
 from jobsight_server.ingest.earlier import convert
-from jobsight_server.savings.totals import mark_all
+from jobsight_server.savings.sums.add import mark_all
 from jobsight_server.storage.job_counts import count_all
 
 revision = "0.4"

@@ -18,7 +18,8 @@ from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequ
 from jobsight_server.forecasts.request import job_question
 from jobsight_server.forecasts.rounds import lock_learning
 from jobsight_server.ground.amounts import DAY_S, day_of
-from jobsight_server.savings.kept_sums import (
+from jobsight_server.savings.sums.add import COLUMNS, count_again, count_marked, days_of, mark_all
+from jobsight_server.savings.sums.kept import (
     GROUPS_OF_A_USER,
     OTHER,
     SCORES,
@@ -27,8 +28,7 @@ from jobsight_server.savings.kept_sums import (
     forget_empty_groups,
     group_name,
 )
-from jobsight_server.savings.stored_sums import Days, periods_of, sums_of_all, sums_of_user
-from jobsight_server.savings.totals import COLUMNS, count_again, count_marked, days_of, mark_all
+from jobsight_server.savings.sums.read import Days, periods_of, sums_of_all, sums_of_user
 from jobsight_server.savings.waits import half_waited_s
 from jobsight_server.storage.schema import (
     forecast_scores,

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, select
 
-from jobsight_server.savings.kept_sums import month_of
-from jobsight_server.savings.totals import AMOUNTS, COLUMNS, METRICS, JobSums
+from jobsight_server.savings.sums.add import AMOUNTS, COLUMNS, METRICS, JobSums
+from jobsight_server.savings.sums.kept import month_of
 from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.schema import savings
 

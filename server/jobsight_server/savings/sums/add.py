@@ -18,7 +18,7 @@ from jobsight_predictor.profile.reserve import held
 from jobsight_server.forecasts.rounds import lock_learning
 from jobsight_server.forecasts.stored_model import recommended_requests
 from jobsight_server.ground.amounts import DAY_S
-from jobsight_server.savings.kept_sums import (
+from jobsight_server.savings.sums.kept import (
     LEVELS,
     SCORES_KEPT,
     WAITS_KEPT,
