@@ -91,6 +91,7 @@ jobs = Table(
     index_where("failure IS NOT NULL", "end", name="ix_jobs_killed"),
     index_where("used IS NOT NULL", "cluster", "gpu_model", "used"),
     Index(None, "cluster", "user", "id"),
+    Index(None, "cluster", "id"),
 )
 
 # An index on an expression is found by the same text: with literals, as parameters have no values when it is planned.
