@@ -39,10 +39,10 @@ def show(account: Mapping[str, Any], console: Console) -> None:
         show_table(", ".join([trace, f"{rows[0]['seeds']} seeds", *setting]), CELLS, _distinct(rows), console)
         _best(rows, gain_of, console)
         if (known := account["published"].get(trace)) and not setting:
+            behind = f", behind from {known['loses_from']:g} on" if known["loses_from"] else ""
             console.print(
                 f"Published: backfilling {known['net_jobs']} jobs net, {known['net_hours']:,} hours net; time-slice at "
-                f"its best {100.0 * known['time_slice_gain']:+.0f} % at P_max {known['at_pmax']:g}, behind from "
-                f"{known['loses_from'] or 'none'} on."
+                f"its best {100.0 * known['time_slice_gain']:+.0f} % at P_max {known['at_pmax']:g}{behind}."
             )
     console.print(
         "net: successful minus failed jobs, their requested hours, and these times nodes; +-: 95 % confidence; pred., "
