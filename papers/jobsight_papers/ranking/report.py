@@ -48,10 +48,8 @@ def _published(rows: Sequence[Row], console: Console) -> None:
 
 def _ranks(title: str, rows: Sequence[Row], console: Console) -> None:
     has_weights = len({tuple(row["weights"]) for row in rows if row["rank"].startswith("grv")}) > 1
-    weighed: Cells = {"weights": lambda row: " ".join(f"{weight:g}" for weight in row["weights"])}
     cells: Cells = {
-        "rank": itemgetter("rank"),
-        **(weighed if has_weights else {}),
+        "rank": lambda row: _named(row, has_weights),
         "completed": lambda row: percent(row["completed_share"]["mean"], 1),
         "95 % sure": lambda row: interval_text(row["completed_share"], 100.0),
         "makespan h": lambda row: f"{row['makespan_s'] / 3600.0:,.0f}",
@@ -59,6 +57,11 @@ def _ranks(title: str, rows: Sequence[Row], console: Console) -> None:
         "wait h": lambda row: f"{row['mean_wait_s'] / 3600.0:,.2f}",
     }
     show_table(title, cells, rows, console)
+
+
+def _named(row: Row, has_weights: bool) -> str:
+    weights = [f"{weight:g}" for weight in row["weights"]] if has_weights and row["rank"].startswith("grv") else []
+    return " ".join([row["rank"], *weights])
 
 
 def _gains(title: str, rows: Sequence[Row], console: Console) -> None:
