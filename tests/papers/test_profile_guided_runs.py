@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests.make import output_of
 
 from jobsight_papers.__main__ import main
 
@@ -36,3 +37,8 @@ def test_users_and_campaign_are_as_published(tmp_path: Path, capsys: pytest.Capt
         exponential = found["forecasters"]["exponential"]
         assert exponential["accuracy_above"]["mean"] > exponential["accuracy"]["mean"]
     assert account["site"] == []
+
+
+@pytest.mark.parametrize("options", [("--alpha", "3"), ("--window", "0"), ("--bins", "0"), ("--site-seeds", "21")])
+def test_what_it_refuses(options: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert f"{options[0]} {options[1]}" in output_of(main, capsys, *COMMAND, *options, status=1)

@@ -21,7 +21,6 @@ from jobsight_papers.profile_guided.campaign import (
     sensitivity,
 )
 from jobsight_papers.profile_guided.emulated_site import EmulatedUse, measured_use, true_use
-from jobsight_papers.profile_guided.parameters import add_parameters, parameters_of
 from jobsight_papers.profile_guided.report import show
 from jobsight_papers.profile_guided.tuning import GRID
 from jobsight_papers.profile_guided.users import PUBLISHED_PARAMETERS, user_account
@@ -56,7 +55,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="COUNT",
         help="how many of these also go through agents, a TORQUE log and a server; 0 for none (default: 1)",
     )
-    add_parameters(parser, PUBLISHED_PARAMETERS)
+    for name, kind, help_text in (
+        ("window", int, "jobs in the sliding window forecast"),
+        ("bins", int, "bins of the weighted forecast"),
+        ("alpha", float, "smoothing of the exponential forecast"),
+    ):
+        default = getattr(PUBLISHED_PARAMETERS, name)
+        help_text += f" (default: {default:g})"
+        parser.add_argument(f"--{name}", type=kind, default=default, metavar="NUMBER", help=help_text)
     add_run_arguments(parser)
     add_outcome_arguments(parser)
     tune.add_arguments(parser)
@@ -184,7 +190,10 @@ def _check(args: argparse.Namespace) -> FiveParameters:
     refuse_out_of_range(
         ("--seeds", args.seeds, 1 <= args.seeds <= SEEDS_AT_MOST),
         ("--site-seeds", args.site_seeds, 0 <= args.site_seeds <= args.seeds),
+        ("--window", args.window, args.window >= 1),
+        ("--bins", args.bins, args.bins >= 1),
+        ("--alpha", args.alpha, 0.0 < args.alpha <= 1.0),
     )
     check_run(args)
     check_outcome(args)
-    return parameters_of(args)
+    return FiveParameters(args.window, args.bins, args.alpha)

@@ -11,7 +11,7 @@ from tests import make
 from tests.make import output_of
 
 from jobsight_papers.__main__ import main
-from jobsight_papers.traces import trace_file
+from jobsight_papers.traces import named_trace, trace_file
 from jobsight_scheduler.workload.swf import read_swf
 from jobsight_server.ground.errors import UserError
 
@@ -44,3 +44,13 @@ def test_a_database_is_a_trace_however_it_is_spelled(
 def test_a_trace_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such file"):
         trace_file(str(tmp_path / "none.swf"), Namespace(cluster=None, since=None, until=None))
+
+
+def test_a_trace_is_found_by_the_beginning_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Namespace(cluster=None, since=None, until=None)
+    files = [make.memory_trace(tmp_path / name, 3) for name in ("KTH-SP2-1996.swf", "KTH-2.swf.gz", "SDSC.swf")]
+    monkeypatch.setenv("JOBSIGHT_TRACES", str(tmp_path))
+    assert [named_trace(name, whole) for name in ("KTH-SP2", "SDSC", str(files[1]))] == [files[0], files[2], files[1]]
+    for name, count in (("KTH", "2 traces"), ("CTC", "no traces")):
+        with pytest.raises(UserError, match=f"{name}: no such file, and {count}"):
+            named_trace(name, whole)
