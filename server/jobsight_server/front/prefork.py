@@ -176,13 +176,15 @@ class Children:
     def start(self, name: str, work: Work, watch: Watch | None = None) -> None:
         """Fork a process that does the work."""
         child = _Child(name, work, watch or Watch(name))
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # for the child's own handlers, not the parent's
         sys.stdout.flush()
-        pid = os.fork()
-        if pid == 0:
-            self._be(child)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)  # for the child's own handlers, not the parent's
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._be(child)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._children[pid] = child
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def look(self) -> None:
         """Start those again that have ended, and end those that are stuck; call this several times a second.
