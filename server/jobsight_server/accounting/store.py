@@ -9,9 +9,10 @@ import logging
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, select
 from sqlalchemy.exc import DBAPIError
 
 from jobsight_server.accounting.parallel_tasks import add_up_tasks
@@ -19,7 +20,16 @@ from jobsight_server.accounting.runs import JobEvent, JobRuns, RunRecord, Stored
 from jobsight_server.accounting.text import escaped
 from jobsight_server.ground.job_names import application
 from jobsight_server.ground.outage import outage
-from jobsight_server.storage.engine import delete_beyond, lock_until_commit, upsert, write_many
+from jobsight_server.storage.engine import (
+    delete_beyond,
+    fetch_by_keys,
+    insertion,
+    keyed,
+    lock_until_commit,
+    updating,
+    upsert,
+    write_many,
+)
 from jobsight_server.storage.job_counts import recounted
 from jobsight_server.storage.schema import accounting_rejects, job_nodes, jobs
 
@@ -32,15 +42,14 @@ WAITING_KIND = "Q"
 ARRAY_PARENT = "parent of an array"
 
 _COLUMNS = tuple(column.name for column in fields(RunRecord) if column.name not in ("nodes", "dropped_facts"))
+_values_of = attrgetter(*_COLUMNS)
 _READ = select(jobs.c.id, jobs.c.job_id, jobs.c.state, *(jobs.c[name] for name in _COLUMNS)).where(
     jobs.c.cluster == bindparam("of_cluster"), jobs.c.job_id.in_(bindparam("ids", expanding=True))
 )
-_UPDATE = (
-    update(jobs)
-    .where(jobs.c.id == bindparam("run_id"))
-    .values({name: bindparam(name) for name in ("state", "recorded_at", "submitted", "application", *_COLUMNS)})
-)
-_INSERT = insert(jobs).returning(jobs.c.id, sort_by_parameter_order=True)
+_WRITTEN = ("state", "recorded_at", "submitted", "application", *_COLUMNS)
+_UPDATE = updating(jobs, *_WRITTEN)
+_INSERT = insertion(jobs, ("cluster", "job_id", "profiled", *_WRITTEN))
+_FIND = keyed(jobs, ("cluster", "job_id", "start"), "id")
 
 KEPT_PER_CLUSTER = 10_000
 _SHOWN = 500
@@ -137,11 +146,13 @@ def _write(connection: Connection, cluster: str, changed: Sequence[tuple[str, St
     new = [(job_id, run) for job_id, run in changed if run.id is None]
     older = [run for _, run in changed if run.id is not None]
     if older:  # before new ones: a waiting run has begun where its job waits again, and both are infinite until then
-        connection.execute(_UPDATE, [{"run_id": run.id, **_values(run, now)} for run in older])
+        write_many(connection, _UPDATE, [(*_values(run, now), run.id) for run in older])
     if new:
-        rows = [{"cluster": cluster, "job_id": job_id, "profiled": False, **_values(run, now)} for job_id, run in new]
-        for (_, run), run_id in zip(new, connection.execute(_INSERT, rows).scalars(), strict=True):
-            run.id = run_id
+        write_many(connection, _INSERT, [(cluster, job_id, False, *_values(run, now)) for job_id, run in new])
+        keys = [(cluster, job_id, float(run.record.start)) for job_id, run in new]
+        ids = {tuple(key): run_id for *key, run_id in fetch_by_keys(connection, _FIND, keys)}
+        for key, (_, run) in zip(keys, new, strict=True):
+            run.id = ids[key]
     moved = [run.id for run in older if run.nodes_changed]
     if moved:
         connection.execute(delete(job_nodes).where(job_nodes.c.run_id.in_(moved)))
@@ -156,13 +167,13 @@ def _write(connection: Connection, cluster: str, changed: Sequence[tuple[str, St
     return [run.id for _, run in new if run.id is not None]
 
 
-def _values(run: StoredRun, now: float) -> dict[str, Any]:
+def _values(run: StoredRun, now: float) -> tuple[Any, ...]:
+    """Return the values of ``_WRITTEN``."""
     record = run.record
     times = (record.queued, record.created, record.start)
     submitted = next(time for time in times if time is not None)
-    columns = {name: getattr(record, name) for name in _COLUMNS}
     stands_for = None if record.name is None else application(record.name)
-    return {"state": run.state, "recorded_at": now, "submitted": submitted, "application": stands_for, **columns}
+    return (run.state, now, submitted, stands_for, *_values_of(record))
 
 
 @dataclass(frozen=True, slots=True)

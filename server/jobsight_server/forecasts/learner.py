@@ -313,7 +313,7 @@ class Learner:
         profile.learn(question, value, forecast, seconds, lower_bound=observation.is_lower_bound, at=at, at_start=again)
         for resource in self._requests_in(key.metric):
             self._evidence.note_limits(key.cluster, resource, profile.are_limits)
-        if observation.is_lower_bound:
+        if observation.is_lower_bound or self._config.requests_only:
             return
         if (own := self._of_users.get(key)) is None:
             own = self._of_users[key] = _OfUser(profile, Series())

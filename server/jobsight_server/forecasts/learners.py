@@ -9,7 +9,7 @@ import gc
 import multiprocessing
 import os
 import signal
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from contextlib import suppress
 from multiprocessing import connection as pipes
 from multiprocessing.reduction import ForkingPickler
@@ -42,15 +42,15 @@ def usable_cores(limit: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
     return cores
 
 
-def dealt(processes: int) -> list[list[str]]:
+def dealt(processes: int, metrics: Collection[str] = BY_COST) -> list[list[str]]:
     """Deal the metrics to at most so many processes, so that each has about as much to learn.
 
     >>> dealt(2)
     [['runtime', 'bandwidth', 'gpu_memory'], ['memory', 'cpu', 'gpu_utilisation']]
     """
-    groups: list[list[str]] = [[] for _ in range(min(processes, len(BY_COST)))]
+    groups: list[list[str]] = [[] for _ in range(min(processes, len(metrics)))]
     there_and_back = groups + groups[::-1]
-    for i, metric in enumerate(BY_COST):
+    for i, metric in enumerate(metric for metric in BY_COST if metric in metrics):
         there_and_back[i % len(there_and_back)].append(metric)
     return groups
 
@@ -63,7 +63,7 @@ class Learners:
 
     def __init__(self, config: ForecastConfig, processes: int = 1) -> None:
         self._config = config
-        self._metrics, *others = dealt(processes)
+        self._metrics, *others = dealt(processes, config.metrics)
         self._own = Learner(config, self._metrics)
         self._others: list[tuple[Any, pipes.Connection]] = []
         context = multiprocessing.get_context("spawn")  # a fork would share connections and locks

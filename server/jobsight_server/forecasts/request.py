@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from jobsight_predictor.question import (
     Question,
 )
 from jobsight_server.accounting.runs import Failure
-from jobsight_server.decision.evidence import Resource, Shape
+from jobsight_server.decision.evidence import ASKED_FOR, Resource, Shape
 from jobsight_server.decision.rule import Limits
 from jobsight_server.ground.amounts import MIB
 from jobsight_server.ground.errors import UserError
@@ -42,14 +42,19 @@ class ForecastConfig(UseConfig):
     """Configuration of the learned values and of bounds.
 
     ``coverage`` is the target fraction of jobs within their bounds. ``requests_only``: learn memory and run time as of
-    submission, all that recommendations need. ``floors``: no request is lowered below these; ``keep``: users and
-    applications whose requests are not changed.
+    submission, and no series of users: all that recommendations need. ``floors``: no request is lowered below these;
+    ``keep``: users and applications whose requests are not changed.
     """
 
     coverage: float = 0.95
     requests_only: bool = False
     floors: Mapping[Resource, float] = field(default_factory=lambda: dict(LEAST))
     keep: frozenset[str] = frozenset()
+
+    @property
+    def metrics(self) -> Collection[str]:
+        """Return the metrics to learn."""
+        return ASKED_FOR if self.requests_only else METRICS
 
     def profile(self, metric: str) -> Profile:
         """Make an empty profile of ``metric``."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 
 from sqlalchemy import Connection, Engine, delete, exists, select
 
-from jobsight_predictor.metrics import METRICS
 from jobsight_predictor.question import Moment, Question
-from jobsight_server.decision.evidence import ASKED_FOR
 from jobsight_server.forecasts.events import (
     MOMENTS,
     Finished,
@@ -97,7 +95,7 @@ class Learning:
         unasked = {moment: read_unasked(connection, moment, last_end) for moment in moments}
         found = {run_id: observed(known[run_id], of_run) for run_id, of_run in measured.items()}
         claim(connection, known, found)
-        events = _events_by_time(finished, unasked, found, ASKED_FOR if self._config.requests_only else METRICS)
+        events = _events_by_time(finished, unasked, found)
         judged, asked_before = self._learners.learn(connection, events)
         for moment, waiting in unasked.items():
             # Those that will never be scored are marked too, or every round would find them.
@@ -147,18 +145,16 @@ def _events_by_time(
     finished: Sequence[ForecastJob],
     unasked: Mapping[Moment, Sequence[ForecastJob]],
     found: Mapping[int, Observations],
-    metrics: Collection[str],
 ) -> list[ForecastDue | Finished]:
-    """Yield the ends of ``finished`` runs with their use in ``metrics``, and submissions and starts without a forecast.
+    """Yield the ends of ``finished`` runs with their use, and submissions and starts without a forecast.
 
     Leaves out jobs whose forecast can never be scored, as they were removed or ended before, and starts of jobs that
     did not wait.
     """
     ends = {job.run_id: job.end or 0.0 for job in finished}
-    events: list[ForecastDue | Finished] = []
-    for job in finished:
-        used = dict.fromkeys(job.metrics) | found[job.run_id]
-        events.append(Finished(job, {metric: use for metric, use in used.items() if metric in metrics}))
+    events: list[ForecastDue | Finished] = [
+        Finished(job, dict.fromkeys(job.metrics) | found[job.run_id]) for job in finished
+    ]
     for moment, waiting in unasked.items():
         for job in waiting:
             is_open = job.state in _ASKED_IN[moment]
@@ -219,7 +215,7 @@ def rebuild(engine: Engine, config: ForecastConfig | None = None, progress: Runs
     writes the new rows. ``progress(done, all)`` counts runs. Returns the number of series.
     """
     config = config or ForecastConfig()
-    learner, under_way = Learner(config), dict[int, ForecastJob]()
+    learner, under_way = Learner(config, config.metrics), dict[int, ForecastJob]()
     with no_collection():
         with engine.connect().execution_options(reading=True) as connection:
             top, largest = last_learn_seq(connection), memory_of_largest_nodes(connection)
