@@ -38,6 +38,12 @@ def test_what_cannot_be_printed_is_an_error_and_nobody_reading_on_is_none(argume
     assert errors.endswith("jobsight: standard output cannot be written: No space left on device\n")
 
 
+def test_a_closed_output_is_as_none() -> None:
+    command = f"{sys.executable} -m jobsight_server.cli --version >&-"
+    done = subprocess.run(["sh", "-c", command], stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 AGENT = ("run", "job-start", "job-end", "status", "resend", "replay")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import Any, TextIO, cast
 
 from jobsight_server.accounting.text import escaped_lines
@@ -55,6 +57,7 @@ class _Escaping(_Output):
 @contextmanager
 def escaping_output() -> Iterator[None]:
     """Escape names in everything that is printed within the block, which raises ``OutputError`` where that fails."""
-    out, err = (cast(TextIO, _Escaping(stream)) for stream in (sys.stdout, sys.stderr))
-    with redirect_stdout(out), redirect_stderr(err):
-        yield
+    with Path(os.devnull).open("w") as nowhere:  # for closed streams, which are None
+        out, err = (cast(TextIO, _Escaping(stream or nowhere)) for stream in (sys.stdout, sys.stderr))
+        with redirect_stdout(out), redirect_stderr(err):
+            yield
