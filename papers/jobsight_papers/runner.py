@@ -19,6 +19,7 @@ from rich.text import Text
 from jobsight_papers.dask import on_dask
 from jobsight_papers.processes import in_processes, watched
 from jobsight_server.command_line.answers import print_account
+from jobsight_server.command_line.help_text import read_by
 from jobsight_server.ground.errors import UserError
 
 Account = Mapping[str, Any]
@@ -29,11 +30,11 @@ Task = TypeVar("Task")
 def add_run_arguments(parser: argparse.ArgumentParser, out: Path | None = None) -> None:
     """Add ``--workers``, ``--dask`` and ``--out``, whose default is ``out``."""
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("--workers", type=int, metavar="COUNT", help="processes (default: one per core)")
+    where.add_argument("--workers", type=read_by(_count), metavar="COUNT", help="processes (default: one per core)")
     where.add_argument("--dask", metavar="ADDRESS", help="run on this Dask cluster, e.g. tcp://host:8786")
     parser.add_argument(
         "--out",
-        type=Path,
+        type=read_by(_new_file),
         default=out,
         metavar="FILE",
         help=f"file of finished runs, one per line; runs already in it are skipped (default: {out or 'none is kept'})",
@@ -43,7 +44,7 @@ def add_run_arguments(parser: argparse.ArgumentParser, out: Path | None = None) 
 def add_outcome_arguments(parser: argparse.ArgumentParser) -> None:
     """Add ``--json`` and ``--plot``."""
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--plot", type=Path, metavar="DIR", help="draw plots to this directory")
+    parser.add_argument("--plot", type=read_by(_directory), metavar="DIR", help="draw plots to this directory")
 
 
 def refuse_out_of_range(*given: tuple[str, Any, bool]) -> None:
@@ -58,26 +59,22 @@ def refuse_out_of_range(*given: tuple[str, Any, bool]) -> None:
             raise UserError(f"{flag} {shown}: out of range; see --help")
 
 
-def check_run(args: argparse.Namespace) -> None:
-    """Check now what would otherwise fail after minutes.
-
-    Raises:
-        UserError: the arguments cannot be used.
-    """
-    if args.workers is not None and args.workers < 1:
-        raise UserError(f"--workers {args.workers}: give at least 1")
-    if args.out is not None and not args.out.parent.is_dir():
-        raise UserError(f"--out {args.out}: there is no directory {args.out.parent}; create it first")
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{text}: give at least 1")
+    return int(text)
 
 
-def check_outcome(args: argparse.Namespace) -> None:
-    """Check the output options before the experiment runs.
+def _new_file(text: str) -> Path:
+    if not Path(text).parent.is_dir():
+        raise ValueError(f"{text}: there is no directory {Path(text).parent}; create it first")
+    return Path(text)
 
-    Raises:
-        UserError: plots cannot be written to that place.
-    """
-    if args.plot is not None and args.plot.exists() and not args.plot.is_dir():
-        raise UserError(f"--plot {args.plot}: is a file; name a directory")
+
+def _directory(text: str) -> Path:
+    if Path(text).exists() and not Path(text).is_dir():
+        raise ValueError(f"{text}: is a file; name a directory")
+    return Path(text)
 
 
 def run_all(

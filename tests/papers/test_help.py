@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from jobsight_papers.__main__ import PAPERS
+from jobsight_papers.__main__ import PAPERS, main
 
 HEAVY = ("pandas", "scipy.stats", "statsmodels", "matplotlib")
 
@@ -26,3 +26,19 @@ def test_help_is_there_at_once(program: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("usage: ")
     assert done.stdout.splitlines()[-1].strip() == "loaded"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--workers", "0", "0: give at least 1"),
+        ("--out", "/nowhere/runs.jsonl", "there is no directory /nowhere; create it first"),
+        ("--plot", __file__, "is a file; name a directory"),
+    ],
+)
+def test_options_of_runs_are_checked_first(
+    option: str, value: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["ranking", option, value])
+    assert message in capsys.readouterr().err

@@ -12,15 +12,7 @@ from jobsight_papers.coallocation.report import show
 from jobsight_papers.coallocation.results import account, worth
 from jobsight_papers.coallocation.runs import ExperimentCase, cases, run_case
 from jobsight_papers.coallocation.scenarios import POLICIES, SCENARIOS
-from jobsight_papers.runner import (
-    add_outcome_arguments,
-    add_run_arguments,
-    check_outcome,
-    check_run,
-    give_out,
-    refuse_out_of_range,
-    run_all,
-)
+from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, give_out, refuse_out_of_range, run_all
 from jobsight_papers.traces import named_trace
 from jobsight_server.command_line.trace_argument import add_part
 from jobsight_server.ground.errors import UserError
@@ -103,5 +95,3 @@ def _check(args: argparse.Namespace) -> None:
     refuse_out_of_range(
         ("--seeds", args.seeds, args.seeds >= 1), ("--jobs", args.jobs, args.jobs == 0 or args.jobs >= 2)
     )
-    check_run(args)
-    check_outcome(args)

@@ -10,7 +10,7 @@ from jobsight_papers.matching.report import service_account, show
 from jobsight_papers.matching.runs import cases, matching_account, run_case
 from jobsight_papers.matching.service import RATES_PER_MINUTE, measure_service
 from jobsight_papers.processes import watched
-from jobsight_papers.runner import add_outcome_arguments, check_outcome, give_out, refuse_out_of_range
+from jobsight_papers.runner import add_outcome_arguments, give_out, refuse_out_of_range
 from jobsight_scheduler.matching import DEADLINE_S
 
 BATCHES, BATCHES_AT_MOST = 20, 10_000
@@ -58,4 +58,3 @@ def _check(args: argparse.Namespace) -> None:
         ("--deadline", args.deadline, 0.0 < args.deadline <= 3_600.0),
         ("--rates", args.rates, all(1 <= rate <= RATE_AT_MOST for rate in args.rates)),
     )
-    check_outcome(args)

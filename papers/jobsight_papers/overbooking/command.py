@@ -31,15 +31,7 @@ from jobsight_papers.overbooking.results import (
 )
 from jobsight_papers.overbooking.runs import OverbookingCase, run_overbooking
 from jobsight_papers.overbooking.strategies import RISK_FORMS, STRATEGIES
-from jobsight_papers.runner import (
-    add_outcome_arguments,
-    add_run_arguments,
-    check_outcome,
-    check_run,
-    give_out,
-    refuse_out_of_range,
-    run_all,
-)
+from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, give_out, refuse_out_of_range, run_all
 from jobsight_papers.traces import known_traces, named_trace
 from jobsight_server.command_line.trace_argument import add_part
 from jobsight_server.ground.errors import UserError
@@ -204,8 +196,6 @@ def _check(args: argparse.Namespace) -> None:
     )
     if args.low_load and args.arrival is not None:
         raise UserError(f"--low-load sets --arrival, which is also given ({args.arrival:g}); give one of them")
-    check_run(args)
-    check_outcome(args)
 
 
 def _files(args: argparse.Namespace) -> list[Path]:

@@ -16,15 +16,7 @@ from jobsight_papers.overprovisioning.report import show
 from jobsight_papers.overprovisioning.results import figure_8_fit, ratios
 from jobsight_papers.overprovisioning.runs import CLASSES, SATURATED, published_cases, step_cases, with_second
 from jobsight_papers.overprovisioning.source import JobSource, jobs_of, run_on, source_for, trace_of
-from jobsight_papers.runner import (
-    add_outcome_arguments,
-    add_run_arguments,
-    check_outcome,
-    check_run,
-    give_out,
-    refuse_out_of_range,
-    run_all,
-)
+from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, give_out, refuse_out_of_range, run_all
 from jobsight_papers.traces import named_trace
 from jobsight_scheduler.policies.base import QueueTooLongError
 from jobsight_scheduler.workload.canonical import LOAD_AT_MOST, offered_load
@@ -152,8 +144,6 @@ def _tasks(args: argparse.Namespace, source: JobSource) -> Sequence[Task]:
 
 def _check(args: argparse.Namespace) -> None:
     refuse_out_of_range(("--loads", args.loads, all(0.0 < load <= LOAD_AT_MOST for load in args.loads or ())))
-    check_run(args)
-    check_outcome(args)
 
 
 def _powers(source: JobSource) -> list[float]:

@@ -16,7 +16,7 @@ from jobsight_papers.overprovisioning.cluster_design import Prices, designs, ver
 from jobsight_papers.overprovisioning.command import add_trace
 from jobsight_papers.overprovisioning.runs import SATURATED
 from jobsight_papers.overprovisioning.source import JobSource, jobs_of, run_on
-from jobsight_papers.runner import Cells, add_run_arguments, check_run, refuse_out_of_range, run_all, show_table
+from jobsight_papers.runner import Cells, add_run_arguments, refuse_out_of_range, run_all, show_table
 from jobsight_papers.traces import named_trace
 from jobsight_scheduler.workload.canonical import LOAD_AT_MOST, offered_load
 from jobsight_server.command_line.answers import print_account
@@ -125,7 +125,6 @@ def _show(account: dict[str, Any], console: Console) -> None:
 
 
 def _source(args: argparse.Namespace) -> tuple[NodeClass, JobSource]:
-    check_run(args)
     refuse_out_of_range(
         ("--load", args.load, 0.0 < args.load <= LOAD_AT_MOST),
         ("--verify", args.verify, args.verify >= 1),

@@ -24,15 +24,7 @@ from jobsight_papers.profile_guided.emulated_site import EmulatedUse, measured_u
 from jobsight_papers.profile_guided.report import show
 from jobsight_papers.profile_guided.tuning import GRID
 from jobsight_papers.profile_guided.users import PUBLISHED_PARAMETERS, user_account
-from jobsight_papers.runner import (
-    add_outcome_arguments,
-    add_run_arguments,
-    check_outcome,
-    check_run,
-    give_out,
-    refuse_out_of_range,
-    run_all,
-)
+from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, give_out, refuse_out_of_range, run_all
 from jobsight_predictor.series import DEFAULT_PARAMETERS, FiveParameters
 from jobsight_server.command_line.trace_argument import part_of
 from jobsight_server.ground.errors import UserError
@@ -194,6 +186,4 @@ def _check(args: argparse.Namespace) -> FiveParameters:
         ("--bins", args.bins, args.bins >= 1),
         ("--alpha", args.alpha, 0.0 < args.alpha <= 1.0),
     )
-    check_run(args)
-    check_outcome(args)
     return FiveParameters(args.window, args.bins, args.alpha)

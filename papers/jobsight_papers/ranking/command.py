@@ -23,15 +23,7 @@ from jobsight_papers.ranking.runs import (
     run_case,
     variant_cases,
 )
-from jobsight_papers.runner import (
-    add_outcome_arguments,
-    add_run_arguments,
-    check_outcome,
-    check_run,
-    give_out,
-    refuse_out_of_range,
-    run_all,
-)
+from jobsight_papers.runner import add_outcome_arguments, add_run_arguments, give_out, refuse_out_of_range, run_all
 from jobsight_server.ground.errors import UserError
 
 SEEDS = 10
@@ -150,8 +142,6 @@ def _check(args: argparse.Namespace) -> None:
     )
     if args.trace is not None:
         _check_trace(args)
-    check_run(args)
-    check_outcome(args)
 
 
 def _check_trace(args: argparse.Namespace) -> None:
