@@ -149,11 +149,6 @@ class ForecastRequest(NamedTuple):
         return self.question.processors or 1
 
 
-def whole_job_request(cluster: str, question: Question, metric: str) -> ForecastRequest:
-    """Ask for the need of the whole job; unknown processors count as one."""
-    return ForecastRequest(cluster, question, metric, "job" if question.processors else "processor")
-
-
 LONGEST_GROUP = 255  # characters
 
 

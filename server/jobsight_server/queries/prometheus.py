@@ -44,7 +44,6 @@ _LABELS: Mapping[str, tuple[str, ...]] = {
     "profiles_missing": ("metric", "reason"),
     "profiles_shown_only": ("metric", "attribution"),
     "quarantine_retried": ("outcome",),
-    "requirement_outcomes": ("outcome",),
     "reservations_ran_out": ("metric",),
 }
 # Counters whose names Prometheus would not accept or that would be misleading there.

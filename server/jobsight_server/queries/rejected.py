@@ -20,7 +20,6 @@ REJECTIONS = {
     "accounting_unreadable": "accounting files not readable",
     "profiles_refused": "profiles rejected",
     "measurements_refused": "queries refused by Prometheus",
-    "requirement_feedback_rejected": "feedback on requirements refused",
     "resource_reports_rejected": "reports of resources rejected",
 }
 """Events that are rejections, counted by reason, with their titles."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import pickle
 from bisect import bisect_left
 from typing import Any
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 
 from jobsight_papers.overprovisioning.cluster.cases import VARIANTS
 from jobsight_papers.overprovisioning.estimators.base import AttemptOutcome, Estimator, SystemState
-from jobsight_predictor.hierarchical import Hierarchical
+from jobsight_papers.overprovisioning.estimators.by_group import ByGroup
 from jobsight_predictor.question import Question
 
 PUBLISHED = ("none", "successive-approximation", "robust-search", "last-instance", "reinforcement", "regression")
@@ -125,25 +124,6 @@ def test_capacities_that_make_no_sense_are_refused(name: str, capacities: list[f
         EVERY[name](capacities)
 
 
-def test_the_parts_that_concern_a_job_are_all_it_needs() -> None:
-    """As a server has it: nothing is in memory between two jobs, and the parts have been JSON."""
-    capacities = [4.0, 8.0, 16.0, 32.0]
-    whole, stored, answers = Hierarchical(capacities), dict[str, Any](), set()
-    for i in range(150):
-        requested = capacities[1 + i % 3]
-        job = Question("abc"[i % 3], [None, "x"][i % 2], None, 2 ** (i % 3), requested, 60.0)
-        part = Hierarchical(capacities)
-        part.load({key: stored[key] for key in part.keys(job) if key in stored})
-        asked = whole.estimate(job, requested)
-        assert part.estimate(job, requested) == asked
-        answers.add(asked / requested)
-        for estimator in (part, whole):
-            estimator.learn(job, asked, asked < requested / 3, requested / 3 if i % 4 else None)
-        stored |= json.loads(json.dumps(part.state()))
-    assert stored == json.loads(json.dumps(whole.state()))
-    assert len(answers) > 1
-
-
 @each
 def test_a_job_may_fail_with_more_than_the_largest_capacity(name: str) -> None:
     estimator = EVERY[name]([8.0, 16.0, 32.0])
@@ -159,19 +139,19 @@ def test_how_likely_a_failure_is() -> None:
     """By hand, p = (1 + p) / (n + 1) on each of four levels, from one half: .040001 for n = 25, .038462 for 26."""
     job = Question("a", "x", None, 4, 32.0, 60.0)
     for jobs, enough in ((25, 16.0), (26, 8.0)):
-        estimator = Hierarchical([8.0, 16.0, 32.0])
+        estimator = ByGroup([8.0, 16.0, 32.0])
         for used in (9.0, *[5.0] * (jobs - 1)):
-            estimator.learn(job, 32.0, False, used)
+            estimator.learn(job, 32.0, AttemptOutcome(32.0, 32.0, failed=False, used=used))
         assert estimator.estimate(job, 32.0) == enough
 
 
 def test_a_capacity_is_tried_until_a_known_use_speaks_against_it() -> None:
     job = Question("a", "x", None, 4, 32.0, 60.0)
-    estimator = Hierarchical([8.0, 16.0, 32.0])
+    estimator = ByGroup([8.0, 16.0, 32.0])
     assert estimator.estimate(job, 32.0) == 8.0
     for _ in range(20):
-        estimator.learn(job, 32.0, False)
+        estimator.learn(job, 32.0, AttemptOutcome(32.0, 32.0, failed=False))
     assert estimator.estimate(job, 32.0) == 8.0
     for _ in range(3):
-        estimator.learn(job, 32.0, False, 10.0)
+        estimator.learn(job, 32.0, AttemptOutcome(32.0, 32.0, failed=False, used=10.0))
     assert estimator.estimate(job, 32.0) == 16.0

@@ -29,7 +29,7 @@ def test_a_page_and_the_api_show_them(served: Any) -> None:
 
 @pytest.mark.parametrize(
     ("route", "more"),
-    [("predictions", {}), ("advice", {"slurm": {"num_tasks": 1}}), ("requirements", {"memory_bytes": 2**30})],
+    [("predictions", {}), ("advice", {"slurm": {"num_tasks": 1}})],
 )
 def test_questions_may_have_them_and_wrong_ones_are_refused(served: Any, route: str, more: dict[str, Any]) -> None:
     def status(facts: Any) -> tuple[int, str]:

@@ -452,9 +452,6 @@ def amounts(served: Any, asked: int | None, last: str, jobsight: Jobsight) -> di
         of_row = [row[f"{metric}_advice"]["recommended"] for metric in ("memory", "runtime")]
         found["Waste"] = of_row[0], pasted(of_row[1])
     check_waiting(served, job, job.get("memory_bytes"))
-    if asked:
-        given = client.post("/api/v1/requirements", json=job).json["memory_bytes"]
-        found["requirements"] = max(given, found["advice"][0]) if given == asked * MIB else given, found["advice"][1]
     return found
 
 

@@ -80,14 +80,9 @@ def requests() -> Iterator[tuple[str, str, Any, int]]:
     yield "get", f"{api}/savings?node_hour=0.9&cluster=alpha", None, 200
     yield "get", f"{api}/waste?by=account&cluster=alpha&range=1y&sort=memory_improved&order=asc&limit=3", None, 200
     yield "get", f"{api}/rejected", None, 200
-    submitted = {"cluster": "alpha", "user": HOSTILE, "memory_bytes": "4gb"}
     advised = {"cluster": "alpha", "user": "ada", "slurm": {"num_tasks": 4, "mem": "4G", "time_limit": 60}}
     yield "post", f"{api}/advice", advised, 200
     yield "post", f"{api}/advice", {"cluster": "alpha", "user": "ada", "pbs": {"select": "2:ncpus=2"}}, 200
-    yield "post", f"{api}/requirements", submitted, 200
-    had_enough = {"cluster": "alpha", "user": HOSTILE, "requirement": 1}
-    yield "post", f"{api}/outcomes", had_enough, 200
-    yield "post", f"{api}/outcomes", {**had_enough, "lower_bound": True}, 409
     yield from matching_requests(api)
     yield "get", f"{api}/resources/rank?for=6h&include=all", None, 200
     yield "get", f"{api}/resources/rank?for=6h&cluster=alpha&processors=4&limit=3", None, 200

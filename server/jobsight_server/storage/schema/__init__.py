@@ -5,8 +5,6 @@ from __future__ import annotations
 from jobsight_server.storage.schema.advice import adjustments as adjustments
 from jobsight_server.storage.schema.advice import forecast_changes as forecast_changes
 from jobsight_server.storage.schema.advice import forecast_scores as forecast_scores
-from jobsight_server.storage.schema.advice import requirement_state as requirement_state
-from jobsight_server.storage.schema.advice import requirements as requirements
 from jobsight_server.storage.schema.advice import savings as savings
 from jobsight_server.storage.schema.advice import savings_groups as savings_groups
 from jobsight_server.storage.schema.advice import savings_to_do as savings_to_do

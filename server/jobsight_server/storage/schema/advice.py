@@ -1,31 +1,10 @@
-"""Requests and recommendations: totals by day and month, memory given to submissions, changes of waiting jobs."""
+"""Requests and recommendations: totals by day and month, changes of waiting jobs."""
 
 from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, Double, ForeignKey, Index, Integer, Table, Text, UniqueConstraint
 
 from jobsight_server.storage.schema.metadata import index_where, keys, metadata, optional, required
-
-# Memory given to one submission of a job. ``outcome``: null while it is open, then finished or failed.
-requirements = Table(
-    "requirements",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    *required(Text, "cluster", "question"),
-    *required(BigInteger, "requested_bytes", "memory_bytes"),
-    Column("outcome", Text),
-    Column("used_bytes", BigInteger),
-)
-
-# Learned from outcomes without measured use: the parts of the state of an estimator, as JSON.
-requirement_state = Table(
-    "requirement_state",
-    metadata,
-    *keys(Text, "cluster", "key"),
-    Column("state", Text, nullable=False),
-    sqlite_with_rowid=False,
-)
-
 
 # Groups by user and application: a field is empty if missing in the log, or left out by the level of a total.
 savings_groups = Table(

@@ -20,11 +20,8 @@ from jobsight_server.storage.job_counts import count_all
 revision = "0.4"
 down_revision = "0.3"
 
-# The server retrains the model on the jobs and counts savings again while it runs. The present estimator of
-# requirements cannot use what earlier ones learned.
-_RECREATED = frozenset(
-    {"model_state", "pending_forecasts", "requirement_state", "running_outlooks", "savings", "savings_groups"}
-)
+# The server retrains the model on the jobs and counts savings again while it runs.
+_RECREATED = frozenset({"model_state", "pending_forecasts", "running_outlooks", "savings", "savings_groups"})
 _KEPT = frozenset({"alembic_version"})
 _AT_ONCE = 10_000  # names of jobs
 _GONE = ("fewest", "balance", "S", "F")  # objectives of matching, and coefficients of own ones
