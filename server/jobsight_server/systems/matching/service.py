@@ -149,7 +149,6 @@ class Matcher:
     def _match(self, jobs: Sequence[Any], objectives: object | None, is_dry: bool, key: str | None) -> BatchAnswer:
         spent, begin = TimeSpent(), time.perf_counter()
         with self._read_engine.connect().execution_options(reading=True) as connection:
-            self._catalogue.refresh(connection)
             batch = read_batch(jobs, self._answers, connection, key)
             before = earlier(connection, key)
         problem, seen = self._present([job for job in batch.jobs if job.name not in before.numbers], objectives)
