@@ -140,9 +140,15 @@ class Replay:
         return [limit if job.forecast_s is None else job.forecast_s for job, limit in known]
 
     def _limits(self) -> list[list[float]]:
-        """Return the bound of the forecast, if it is below the request, then the request."""
-        known = zip(self.jobs, self.work.estimate_s.tolist(), strict=True)
-        return [[job.bound_s, limit] if job.bound_s and job.bound_s < limit else [limit] for job, limit in known]
+        """Return the bound of the forecast, if it is below the request, then what EASY takes as the limit.
+
+        A job that outran its request has a longer one: it was not killed there.
+        """
+        found = []
+        for job, limit in zip(self.jobs, self.work.estimate_s.tolist(), strict=True):
+            is_lower = job.bound_s and job.bound_s < (job.limit_s or limit)
+            found.append([job.bound_s, limit] if job.bound_s and is_lower else [limit])
+        return found
 
     def _attempts(self, job: MachineJob, request: float, amounts: Sequence[float]) -> list[float]:
         """Return the amounts below the request in turn, then the request; more than that if so recommended."""

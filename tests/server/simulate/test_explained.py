@@ -112,6 +112,16 @@ def test_lowered_limits_kill_and_backfilling_is_a_rule_of_its_own() -> None:
     assert ratio == pytest.approx(found.rules[LIMITS].mean_wait_s[0] / np.mean(easy))
 
 
+def test_a_job_that_outran_its_request_is_killed_only_at_a_lower_bound() -> None:
+    times = [(200.0 * i, 200.0 * i, 200.0 * i + 150.0) for i in range(3)]
+    jobs = [
+        MachineJob(i, "a", "q", "u", 1, *at, 100.0, None, None, bound_s=bound)
+        for i, (at, bound) in enumerate(zip(times, (100.0, 120.0, 60.0), strict=True))
+    ]
+    replay = Replay(Machine("a", counted_nodes(1), jobs, False), 0.0, 0.0, Counter())
+    assert replay.run("limits", "request", lambda ended: None)[1] == [0, 0, 1]
+
+
 def test_queues_of_their_own_line_are_told_from_one_line() -> None:
     """The head of one queue is as wide as the machine; the other goes on only if it has its own line."""
     jobs = [
