@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import lru_cache
 from math import ceil, isclose, log2
 from typing import Annotated, Any, NamedTuple
 
@@ -115,6 +116,7 @@ _EPOCH = date(1970, 1, 1)
 Date = Annotated[str, Meta(extra_json_schema={"format": "date"})]
 
 
+@lru_cache(maxsize=1000)
 def month_of(day: int) -> int:
     """Return the first day of the day's month."""
     return (as_date(day).replace(day=1) - _EPOCH).days
@@ -167,12 +169,14 @@ class KeptSums:
     ) -> None:
         """Add the sums of groups to their rows; ``ids`` has those of all levels."""
         added: dict[tuple[str, str, str, int, int], list[float]] = {}
+        of_names = {name: levels_of(name) for _, _, name in sums}
+        ids_of = {name: [(level, ids[of[level]]) for level in self.levels] for name, of in of_names.items()}
         for (metric, day, name), total in sums.items():
-            of = levels_of(name)
-            for level in self.levels:
+            for level, group_id in ids_of[name]:
                 for period, first_day in (("day", day), *self._longer(metric, level, day)):
-                    into = added.setdefault((metric, level, period, first_day, ids[of[level]]), [0] * len(total))
-                    into[:] = [a + b for a, b in zip(into, total, strict=True)]
+                    key = (metric, level, period, first_day, group_id)
+                    before = added.get(key)
+                    added[key] = total if before is None else [a + b for a, b in zip(before, total, strict=True)]
         rows = [(*key, *total) for key, total in added.items()]
         write_many(connection, upsert(self.table, (*_KEY, *self.columns), added=self.columns), rows)
 
