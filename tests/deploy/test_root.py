@@ -227,7 +227,7 @@ def test_no_python_of_the_product_searches_the_current_directory() -> None:
     root = Path(__file__).parents[2]
     code = [file for wing in ("agent", "server", "scheduler") for file in (root / wing).rglob("*.py")]
     started = [(file, option) for file in code for option in re.findall(r'sys\.executable, "(.*?)"', file.read_text())]
-    assert len(started) >= 2
+    assert started
     assert {option for _, option in started} <= {"-P", "-I"}
     scripts = (root / "deploy" / "node" / "install.sh").read_text() + (root / "deploy" / "README.md").read_text()
     assert set(re.findall(r'(?:python3?"?) (-\S+)', scripts)) == {"-I"}

@@ -75,7 +75,8 @@ def statements(served: Any, serve: Any, database_url: str) -> Iterator[dict[str,
             found.setdefault(statement, Statement(parameters, set())).routes.add(asked)
 
     def listen(connection: sqlite3.Connection, _record: Any) -> None:
-        connection.set_trace_callback(note)
+        # SQLite writes infinity, the start of a waiting job, as it cannot read it.
+        connection.set_trace_callback(lambda statement: note(re.sub(r"\bInf\b", "9e999", statement)))
 
     def before(_connection: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, many: bool) -> None:
         note(statement, parameters[0] if many else parameters)
