@@ -161,7 +161,7 @@ def load(
 
 def writer_of(pid: int) -> int:
     """Return the process of the server that takes in samples."""
-    return next(one.pid for one in family(pid) if one.cmdline()[-2:-1] == ["writer"])
+    return next(one.pid for one in family(pid) if one.name() == "jobsight writer")
 
 
 def wait_until_idle(pid: int) -> None:

@@ -199,7 +199,7 @@ def soak(args: argparse.Namespace, directory: Path, console: Console) -> list[st
                 if args.kill_every and now > killed + args.kill_every:
                     victim, killed = rng.choice(processes), now
                     with contextlib.suppress(psutil.Error):
-                        kills.append(victim.cmdline()[3])
+                        kills.append(victim.name())
                         victim.kill()
                 progress.update(task, completed=now - began, description=f"soaking, {len(kills)} kills")
                 delete_old(upkeep, time.time() - retention_s, stop)
