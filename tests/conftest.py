@@ -55,7 +55,7 @@ IN_ONE_PROCESS = {
     "tests/emulator/test_readings.py": "readings",
     "tests/emulator/test_site.py": "emulated site",
     "tests/browser/": "browser",
-    "tests/server/front/test_watchdog.py": "watchdog",
+    "tests/server/serve/test_watchdog.py": "watchdog",
     # Each process fills a PostgreSQL database of its own.
     **{f"tests/server/web/test_{name}.py": "planted" for name in ("accuracy", "now", "waste")},
     "tests/server/front/test_requests.py": "front",

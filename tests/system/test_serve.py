@@ -73,7 +73,7 @@ def test_a_role_that_dies_is_started_again(site: Site) -> None:
 @pytest.mark.exhaustive
 def test_a_writer_that_is_stopped_is_replaced(tmp_path: Path) -> None:
     """With less patience than a site has, so that it does not take a minute."""
-    impatient = "from jobsight_server.front import prefork; prefork.PATIENCE = 8"
+    impatient = "from jobsight_server.serve import children; children.PATIENCE = 8"
     program = f"{impatient}; from jobsight_server.cli import main; raise SystemExit(main())"
     site = make.site(tmp_path / "site")
     site._command = [sys.executable, "-c", program, *site._command[len(JOBSIGHT) :]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from jobsight_server.front.prefork import note_the_end
+from jobsight_server.serve.children import note_the_end
 from jobsight_server.serve.supervisor import supervise
 from jobsight_server.settings.declared import Settings
 

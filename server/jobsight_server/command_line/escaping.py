@@ -21,7 +21,7 @@ class OutputError(Exception):
 
 
 class _Output:
-    """A text stream that tells its own failures from those of other files."""
+    """A text stream whose own failures are not mistaken for those of other files."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

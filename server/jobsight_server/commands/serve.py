@@ -15,8 +15,8 @@ from jobsight_server.command_line.arguments import add_settings, settings_of
 from jobsight_server.command_line.databases import shown_database
 from jobsight_server.commands.database import lock_database, open_database
 from jobsight_server.front.addresses import check_addresses, tcp_address, unix_path
-from jobsight_server.front.prefork import note_the_end
 from jobsight_server.ground.errors import UserError
+from jobsight_server.serve.children import note_the_end
 from jobsight_server.serve.supervisor import ROLES, addresses_of, supervise
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.clusters import listed

@@ -19,13 +19,13 @@ from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.advice.changes import ChangeWatch
 from jobsight_server.forecasts import AnswerReader, forecast_config
 from jobsight_server.forecasts.outlooks import refresh_outlooks
-from jobsight_server.front.prefork import note_the_end
 from jobsight_server.ground.periodic import BackgroundWork
 from jobsight_server.ground.seldom import Seldom
 from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.learning.late import profile_late
 from jobsight_server.profiler.site_monitoring import SiteMonitoring
 from jobsight_server.profiler.so_far import watch_running
+from jobsight_server.serve.children import note_the_end
 from jobsight_server.settings.declared import AccountingSource, Settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.lock import ROLE_LOCK_S, role_lock

@@ -11,11 +11,11 @@ from functools import partial
 from math import inf
 
 from jobsight_server.front.addresses import close, listen
-from jobsight_server.front.prefork import Children, note_the_end
 from jobsight_server.front.server import BACKLOG, Front, recorder, run
 from jobsight_server.front.table import process_limits
 from jobsight_server.front.wsgi import READING, WsgiBridge
 from jobsight_server.serve.app import create_app
+from jobsight_server.serve.children import Children, note_the_end
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import open_engine
 

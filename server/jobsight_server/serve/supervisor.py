@@ -18,8 +18,8 @@ from pathlib import Path
 from types import ModuleType
 
 from jobsight_server.front.addresses import accepts
-from jobsight_server.front.prefork import REFUSED, Children
 from jobsight_server.ground.errors import UserError
+from jobsight_server.serve.children import REFUSED, Children
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.lock import LockedError
 

@@ -25,7 +25,7 @@ run(Early(None, ConnectionLimits(held_bytes=2**20, connections=CONNECTIONS), 1),
 
 DEAF = """
 import signal, time
-from jobsight_server.front.prefork import exit_with_parent
+from jobsight_server.serve.children import exit_with_parent
 
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 exit_with_parent(0, grace_s=0.5)

@@ -16,9 +16,9 @@ from site_run import wait_until
 PROGRAM = """
 import faulthandler, logging, os, signal, sys, threading, time
 from pathlib import Path
-from jobsight_server.front import prefork
+from jobsight_server.serve import children
 
-prefork.PATIENCE, prefork._LOOK_S = 12, 0.25
+children.PATIENCE, children._LOOK_S = 12, 0.25
 logging.basicConfig(level=logging.INFO)
 faulthandler.register(signal.SIGUSR1)
 kind, begun = sys.argv[1], Path(sys.argv[2])
@@ -40,11 +40,11 @@ def work(beat):
         time.sleep(0.1)
         beat()
 
-stop = prefork.note_the_end()
-with prefork.Children() as children:
-    children.start("worker", work)
+stop = children.note_the_end()
+with children.Children() as started:
+    started.start("worker", work)
     while not stop.wait(0.2):
-        children.look()
+        started.look()
 """
 
 
