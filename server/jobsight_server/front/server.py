@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Callable
 from functools import partial
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -55,6 +56,7 @@ class Front(uvicorn.Server):
     ) -> None:
         self.table = Table(limits.connections)
         self._record, self._beat = record, beat
+        self._loop: asyncio.AbstractEventLoop | None = None
         config = uvicorn.Config(
             app,
             http=partial(connection, limits, self.table),  # type: ignore[arg-type]
@@ -86,10 +88,28 @@ class Front(uvicorn.Server):
         self._sweeping.cancel()
         self._write_record()
 
+    async def main_loop(self) -> None:
+        """Wait for the end. uvicorn's own loop wakes ten times a second, half of what an idle server does."""
+        self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
+        if not self.should_exit:
+            await self._end.wait()
+        self._loop = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self.stop()
+
+    def stop(self) -> None:
+        """End it; from any thread."""
+        self.should_exit = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._end.set)
+
     async def _sweep(self) -> None:
         turns = 0
         while True:
             self._beat()
+            await self.on_tick(0)  # renews the header Date
             await asyncio.sleep(_SWEEP_S)
             self.table.expire(asyncio.get_running_loop().time())
             turns += 1

@@ -85,8 +85,7 @@ def profile_finished(
     config, own, monitoring, stop = options.config, options.own, options.monitoring, options.stop
     rebuild_if_outdated(engine, config)
     count_marked(engine, stop)
-    with engine.connect().execution_options(reading=True) as connection:
-        sampled_nodes = SampledNodes(connection)
+    sampled_nodes: SampledNodes | None = None
     with closing(Learning(config, options.processes)) as learning:
         while not options.is_stopped:
             # Reading and arithmetic first, without blocking writers; then a short transaction to store.
@@ -94,6 +93,7 @@ def profile_finished(
                 finished = read_finished(connection, after, options.limit)
                 if not finished:
                     break
+                sampled_nodes = sampled_nodes or SampledNodes(connection)
                 wanted = finished if own is None else [run for run in finished if own.has(run)]
                 runs = ready(connection, wanted, sampled_nodes, clock() - grace_s, monitoring, imported=own is not None)
             asked = monitoring.ask(runs, stop) if monitoring else MeasuredRuns(runs, {}, Counter())

@@ -20,7 +20,7 @@ from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import open_engine
 
 _GRACE_S = 10
-_PAUSE_S = 0.2
+_PAUSE_S = 0.5
 _QUESTION, _HEALTH, _READY = "/api/v1/predictions", "/health", "/ready"
 _HELD_BYTES = 64 * 2**20  # bytes of bodies and answers, over all connections of a process
 # Bytes of a body from which its list of questions, or of ids, must not delay those about one job.

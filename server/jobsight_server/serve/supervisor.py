@@ -26,7 +26,7 @@ from jobsight_server.storage.lock import LockedError
 ROLES = ("writer", "query", "background")
 """Modules of this package, each with ``run_role``, which works until SIGTERM."""
 
-_RENEW_S = 5.0
+_LOOK_S, _RENEW_S = 0.5, 5.0
 _M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
 
 
@@ -52,7 +52,7 @@ def supervise(
             children.start(role, work)
         renewed = time.monotonic()
         is_ready = False
-        while not stop.wait(0.2):
+        while not stop.wait(_LOOK_S):
             children.look()
             if not is_ready and all(map(accepts, addresses)):
                 is_ready = True

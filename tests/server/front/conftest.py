@@ -55,7 +55,7 @@ class Running:
         self._lane.shutdown()
 
     def stop(self) -> None:
-        self.front.should_exit = True
+        self.front.stop()
 
     def open(self, sent: bytes = b"") -> socket.socket:
         client = socket.create_connection(("127.0.0.1", self.port), timeout=60)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pytest
@@ -141,7 +140,7 @@ def serving(engine: Engine, clock: Callable[[], float] = lambda: NOW, **flags: A
     thread = threading.Thread(target=front.run, args=([listener],))
     thread.start()
     try:
-        port, stop = listener.getsockname()[1], partial(setattr, front, "should_exit", True)
+        port, stop = listener.getsockname()[1], front.stop
         yield Writer(port, engine, tokens[0], tokens[1], reception.committer, lane, stop)
     finally:
         stop()

@@ -201,6 +201,18 @@ def test_a_backlog_takes_the_same_few_statements_however_many_runs_it_has(sqlite
     assert 0 < sent[1] <= sent[0] + 5
 
 
+def test_nodes_are_read_only_where_a_run_has_ended(sqlite_site: Any) -> None:
+    """The nodes of a large site are many, and the profiler looks every two seconds."""
+    sqlite_site.node("n1", readings(600, 1000, 200))
+    asked = make.queries_sent(sqlite_site.engine)
+    go(sqlite_site.engine, now=1e9)
+    without = [query for query in asked if "FROM nodes" in query]
+    sqlite_site.run("1.s", 120.0, 300.0, {"n1": 1})
+    go(sqlite_site.engine, now=1e9)
+    assert not without
+    assert [query for query in asked if "FROM nodes" in query]
+
+
 def test_neighbours_are_looked_for_among_recent_runs_not_all_that_ever_ran_there(sqlite_site: Any) -> None:
     with sqlite_site.engine.connect() as connection:
         plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {ON_NODES}", (0.0, 1.0, 1.0)).all()

@@ -79,10 +79,10 @@ class MatchingRounds:
         """
         now, settings = self._clock(), self._matcher.settings
         with self._engine.connect().execution_options(reading=True) as connection:
-            fresh, oldest = connection.execute(_FRESH, {"last": self._last_seen}).one()
-            if not fresh and connection.execute(_ANY).first() is None:
+            if connection.execute(_ANY).first() is None:
                 self._jobs, self._reasons = {}, {}
                 return None
+            fresh, oldest = connection.execute(_FRESH, {"last": self._last_seen}).one()
         self._queued_at = now
         since = oldest if fresh else self._last_round
         if fresh < settings.round_jobs and 0 <= now - since < settings.round_s:

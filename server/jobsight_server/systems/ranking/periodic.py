@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from sqlalchemy import Connection, Engine, and_, func, select
 
@@ -91,9 +92,11 @@ def update_machines(
 def _do(engine: Engine, step: Step) -> bool:
     with engine.begin() as connection:
         state = lock_reliability(connection)
+        before = replace(state)
         changed, more = step(connection, state)
         state.version += changed
-        write_reliability(connection, state)
+        if state != before:
+            write_reliability(connection, state)
     return more
 
 

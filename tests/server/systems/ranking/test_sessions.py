@@ -6,7 +6,7 @@ import json
 import random
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import event, select, text
 from tests.server.systems.ranking.conftest import HOUR_S, START, Farm
 
 from jobsight_server.systems.matching.reports import report_nodes, take_reports
@@ -77,6 +77,18 @@ def test_rounds_repeated_and_interrupted_change_nothing(farm: Farm) -> None:
         connection.execute(text("UPDATE reliability_state SET batches_until = 0, jobs_until = 0"))
     update_machines(farm.engine, farm.settings, lambda: farm.now)
     assert everything() == once
+
+
+def test_a_round_without_news_writes_only_how_far_it_looked(farm: Farm) -> None:
+    farm.up("n1", 3)
+    for _ in range(2):
+        farm.round(after_s=70)
+    written: list[str] = []
+    event.listen(farm.engine, "before_cursor_execute", lambda *given: written.append(given[2]))
+    farm.round()
+    changes = [statement for statement in written if statement.startswith(("UPDATE", "INSERT", "DELETE"))]
+    assert len(changes) == 2, "the positions in batches and in jobs"
+    assert all(change.startswith("UPDATE reliability_state") for change in changes)
 
 
 def test_any_cut_of_the_same_reports_gives_the_same_sessions(farm: Farm) -> None:
