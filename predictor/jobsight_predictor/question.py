@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 Facts = tuple[tuple[str, float], ...]
 """Further facts about a job: names with finite numbers, sorted by name, such as ``("input_bytes", 3.1e9)``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """Description of a job at submission; None is unknown, and excluded from grouping.
 
     ``group`` is the Unix group, ``account`` the charged account. Jobs are not grouped by ``facts``. Add new fields
@@ -35,7 +33,7 @@ Moment = Literal["submission", "start"]
 """Time of a forecast: when the job is submitted, or later, when it may start at any moment."""
 MOMENTS: tuple[Moment, ...] = ("submission", "start")
 
-FIELDS = tuple(name for name in Question.__dataclass_fields__ if name != "facts")
+FIELDS = Question._fields[:-1]
 """Fields by which jobs may be grouped."""
 
 
@@ -59,9 +57,6 @@ JOB_GROUPS: tuple[JobGroup, ...] = (
     (),
 )
 """Job groups, from the most specific to the whole site."""
-
-
-_known = attrgetter(*FIELDS)
 
 
 def label(job_group: JobGroup) -> str:
@@ -88,7 +83,7 @@ class JobGroups:
 
     def keys(self, question: Question) -> list[tuple[int, GroupKey]]:
         """Return (index of the job group, key of the group) for each that applies, in the order of the job groups."""
-        values = _known(question)
+        values = question[:-1]
         known = 0
         bit = 1
         for value in values:

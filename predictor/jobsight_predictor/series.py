@@ -9,10 +9,14 @@ from typing import Any, Self
 
 from jobsight_predictor.forecasters import FIVE, FORECASTERS
 from jobsight_predictor.forecasters.base import Forecaster, checked
-from jobsight_predictor.forecasters.exponential import Exponential
-from jobsight_predictor.forecasters.locality import Locality
-from jobsight_predictor.forecasters.means import History, SlidingWindow
-from jobsight_predictor.forecasters.weighted import CELLS_PER_BIN, Weighted
+from jobsight_predictor.forecasters.published import (
+    CELLS_PER_BIN,
+    Exponential,
+    History,
+    Locality,
+    SlidingWindow,
+    Weighted,
+)
 
 _POINTS = 500  # values; kept by the weighted mean of the usual bins
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -166,13 +165,13 @@ def test_a_forecast_is_repeated_until_something_changes_it() -> None:
 def test_a_failure_holds_until_it_is_one_in_those_that_may_fail() -> None:
     """By Laplace's rule: with a coverage of .95, some 18 jobs that need less; with .9, some eight."""
     asked = Question(user="x", application="a", requested_memory_bytes=500.0)
-    other = replace(asked, requested_memory_bytes=900.0)
+    other = asked._replace(requested_memory_bytes=900.0)
     for coverage, successes in ((0.95, 18), (0.9, 8)):
         profile = Profile("bytes", coverage=coverage, metric="memory")
         run(profile, asked, [100.0] * 60)
         before = profile.answer(asked).bound or 0.0
         profile.learn(asked, 400.0, lower_bound=True)
-        run(profile, replace(asked, application="b"), [100.0] * 60)
+        run(profile, asked._replace(application="b"), [100.0] * 60)
         run(profile, other, [100.0] * 5)
         run(profile, asked, [100.0] * (successes - 7))
         assert (profile.answer(asked).bound or 0.0) > 400.0
@@ -260,7 +259,7 @@ def test_a_failure_raises_the_bound_of_the_users_application_whatever_is_asked()
     assert all((profile.answer(question).bound or 0.0) > 400.0 for question in alike)
     assert [profile.answer(question) for question in others] == before
     # A job that asks for no more than what failed would fail as well.
-    assert (profile.answer(replace(reported, requested_memory_bytes=300.0)).bound or 0.0) > 400.0
+    assert (profile.answer(reported._replace(requested_memory_bytes=300.0)).bound or 0.0) > 400.0
     profile.learn(Question(user="x"), 700.0, lower_bound=True)
     bounds = [profile.answer(question).bound or 0.0 for question in (*alike[1:], *others)]
     assert [bound > 700.0 for bound in bounds] == [True] * 5 + [False] * 2
@@ -292,8 +291,8 @@ def test_need_that_grows_past_a_lowered_request_is_followed(
         while True:  # the user submits it again until it ends
             forecast = profile.forecast_job(asked)
             given = min(forecast.bound or 4000.0, 4000.0)
-            in_log = asked if log_has_the_users_request else replace(
-                asked, requested_memory_bytes=given, requested_time_s=given
+            in_log = asked if log_has_the_users_request else asked._replace(
+                requested_memory_bytes=given, requested_time_s=given
             )  # fmt: skip
             if given >= need:
                 profile.learn(in_log, need, forecast)
@@ -318,7 +317,7 @@ def test_a_failure_is_all_that_is_known() -> None:
         answer = profile.answer(question)
         assert (answer.value, answer.bound_basis) == (None, "largest seen")
         assert (answer.bound or 0.0) > 600.0
-    assert profile.answer(replace(asked, requested_memory_bytes=900.0)).bound == 900.0
+    assert profile.answer(asked._replace(requested_memory_bytes=900.0)).bound == 900.0
 
 
 job_strategy = st.tuples(
@@ -371,7 +370,7 @@ def test_the_state_keys_of_a_question_are_all_that_it_needs(
     for user, application, processors, value in jobs:
         question = Question(user=user, application=application, processors=processors)
         part = Profile("bytes")
-        reports = (question, replace(question, processors=None), replace(question, application=None))
+        reports = (question, question._replace(processors=None), question._replace(application=None))
         asked = [question, *(reports if value > 1e11 else ())]
         part.load(
             {name: json.loads(stored[name]) for each in asked for name in part.state_keys(each) if name in stored}

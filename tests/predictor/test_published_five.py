@@ -9,10 +9,14 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from jobsight_predictor.forecasters import FIVE
-from jobsight_predictor.forecasters.exponential import Exponential, UnclippedExponential
-from jobsight_predictor.forecasters.locality import Locality
-from jobsight_predictor.forecasters.means import History, SlidingWindow
-from jobsight_predictor.forecasters.weighted import Weighted
+from jobsight_predictor.forecasters.published import (
+    Exponential,
+    History,
+    Locality,
+    SlidingWindow,
+    UnclippedExponential,
+    Weighted,
+)
 from jobsight_predictor.series import FiveParameters, make_five
 
 SERIES = {

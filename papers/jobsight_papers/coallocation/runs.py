@@ -77,7 +77,7 @@ def known(drawn: SyntheticWorkload, scenario: Scenario) -> SyntheticWorkload:
     """Return the jobs with the statements and names of the scenario."""
     questions = drawn.questions
     if not scenario.has_names:
-        questions = [replace(question, application=None) for question in questions]
+        questions = [question._replace(application=None) for question in questions]
     return replace(drawn, stated_bps=scenario.stated * drawn.stated_bps, questions=questions)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from jobsight_predictor.arrays import Floats
 from jobsight_predictor.evaluation.replay import UNCLIPPED
 from jobsight_predictor.evaluation.scores import accuracies
-from jobsight_predictor.forecasters.exponential import UnclippedExponential
+from jobsight_predictor.forecasters.published import UnclippedExponential
 from jobsight_predictor.series import FiveParameters, make_five, pqm
 
 PUBLISHED_PARAMETERS = FiveParameters(window=6, alpha=0.1)

@@ -12,7 +12,7 @@ from jobsight_predictor.arrays import Floats, Indices
 from jobsight_predictor.evaluation.baselines import BASELINES
 from jobsight_predictor.evaluation.jobs import Jobs, Protocol, in_time, learning_order
 from jobsight_predictor.forecasters import FORECASTERS
-from jobsight_predictor.forecasters.exponential import UnclippedExponential
+from jobsight_predictor.forecasters.published import UnclippedExponential
 from jobsight_predictor.profile import PendingForecast, Profile
 from jobsight_predictor.series import DEFAULT_PARAMETERS, NEAR, RECENT, FiveParameters, make_five
 

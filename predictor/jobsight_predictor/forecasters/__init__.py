@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from jobsight_predictor.forecasters.base import Forecaster
 from jobsight_predictor.forecasters.decayed_mode import DecayedMode
-from jobsight_predictor.forecasters.exponential import Exponential
-from jobsight_predictor.forecasters.locality import Locality
-from jobsight_predictor.forecasters.means import History, SlidingWindow
-from jobsight_predictor.forecasters.weighted import Weighted
+from jobsight_predictor.forecasters.published import Exponential, History, Locality, SlidingWindow, Weighted
 
 FORECASTERS: dict[str, type[Forecaster]] = {
     "history": History,

@@ -160,7 +160,7 @@ class ExpertWeights(Stored):
 
     def __init__(self, groups: int) -> None:
         self._site = {moment: Losses(groups) for moment in MOMENTS}
-        self.users = Parts("user", lambda: ExpertLosses(groups), lambda keys: (keys.user,))
+        self.users = Parts("user", lambda: ExpertLosses(groups))
 
     def weights(self, user: GroupKey, moment: Moment, forecasts: Forecasts) -> list[float]:
         """Return the weight of each of these forecasts' votes, in their order, 1 for the one expected to be best.

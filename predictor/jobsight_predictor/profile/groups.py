@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -22,7 +22,8 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 @lru_cache(maxsize=10_000)
-def _state_key(name: str, key: GroupKey) -> str:
+def state_key(name: str, key: GroupKey) -> str:
+    """Return the key under which the part of this name and group is stored."""
     return _encode([name, key[0], *key[1]])
 
 
@@ -109,14 +110,12 @@ AgingT = TypeVar("AgingT", bound=Aging)
 class Parts(dict[GroupKey, AgingT], Generic[AgingT]):
     """Parts of one kind by key, stored under ``name``.
 
-    ``of_job`` names the parts that concern a job. ``changed`` has the keys of parts that changed since they were last
-    stored, ``period`` is the current one.
+    ``changed`` has the keys of parts that changed since they were last stored, ``period`` is the current one.
     """
 
-    def __init__(self, name: str, make: Callable[[], AgingT], of_job: Callable[[JobKeys], Iterable[GroupKey]]) -> None:
+    def __init__(self, name: str, make: Callable[[], AgingT]) -> None:
         super().__init__()
         self.name = name
-        self.of_job = of_job
         self._make = make
         self.changed: set[GroupKey] = set()
         self.period = 0
@@ -136,14 +135,10 @@ class Parts(dict[GroupKey, AgingT], Generic[AgingT]):
             del self[key]
             self.changed.discard(key)
 
-    def state_keys(self, keys: JobKeys) -> list[str]:
-        """Return the keys under which the parts that concern a job are stored."""
-        return [_state_key(self.name, key) for key in self.of_job(keys)]
-
     def take_changed(self) -> dict[str, StoredPart]:
         """Return the parts changed since the last call, as stored."""
         name = self.name
-        found = {_state_key(name, key): StoredPart(self[key].state(), self[key].until) for key in self.changed}
+        found = {state_key(name, key): StoredPart(self[key].state(), self[key].until) for key in self.changed}
         self.changed.clear()
         return found
 

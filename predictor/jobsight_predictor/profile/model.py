@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 from jobsight_predictor.profile.calibration import Calibration, ExpertWeights, HitProbability, NearLimit
 from jobsight_predictor.profile.facts import FactsHistories, FactsHistory
-from jobsight_predictor.profile.groups import Aging, Burst, Clock, Group, Groups, Parts, Stored, StoredPart
+from jobsight_predictor.profile.groups import Aging, Burst, Clock, Group, Groups, Parts, Stored, StoredPart, state_key
 from jobsight_predictor.profile.prospect import Shortfall, Shortfalls
 from jobsight_predictor.profile.reserve import Bounds, RequestedLimits
 from jobsight_predictor.question import MOMENTS, SHARES, GroupKey, JobGroups, JobKeys, Question, job_keys
@@ -57,8 +56,8 @@ _NONE = TimesUsed()
 class LimitsReached(Parts[TimesUsed]):
     """How far the runs of each user, and of the site, got with their time limits."""
 
-    def __init__(self, *, of_time: bool) -> None:
-        super().__init__("limit", TimesUsed, lambda keys: (keys.user, OF_SITE) if of_time else ())
+    def __init__(self) -> None:
+        super().__init__("limit", TimesUsed)
 
     def learn(self, user: GroupKey, limit: float | None, ran: float, all_of: float) -> None:
         """Count a run, which reached its limit if it ran for the share ``all_of`` of that."""
@@ -87,15 +86,15 @@ class Model:
         self.job_groups = JobGroups()
         self.of_time = metric == "runtime"
         self.clock = Clock()
-        self.groups = Groups("group", Group, lambda keys: keys.groups)
-        self.bursts = Parts("kind", Burst, lambda keys: (keys.application,))
-        self.facts = FactsHistories("facts", FactsHistory, lambda keys: keys.facts)
-        self.shortfalls = Shortfalls("shortfall", Shortfall, lambda keys: (keys.application, keys.user))
+        self.groups = Groups("group", Group)
+        self.bursts = Parts("kind", Burst)
+        self.facts = FactsHistories("facts", FactsHistory)
+        self.shortfalls = Shortfalls("shortfall", Shortfall)
         self.experts = ExpertWeights(len(self.job_groups.groups) + len(SHARES))
         self.bounds = Bounds(coverage, of_time=self.of_time)
         self.requests = RequestedLimits(metric, self.bounds)
         self.hit_probability = HitProbability()
-        self.limits = LimitsReached(of_time=self.of_time)
+        self.limits = LimitsReached()
         self.near_limit = NearLimit()
         self.calibrations = {moment: Calibration(coverage) for moment in MOMENTS}
         self._by_key: list[Parts[Any]] = [
@@ -126,8 +125,16 @@ class Model:
     def state_keys(self, question: Question) -> list[str]:
         """Return the keys of the state that this question needs, and that learning such a job changes."""
         keys = self.keys(question)
-        named = dict.fromkeys(chain.from_iterable([parts.state_keys(keys) for parts in self._by_key]))
-        return [_SITE_KEY, *named]
+        of_limits = (keys.user, OF_SITE) if self.of_time else ()
+        concerned = (
+            (self.experts.users, (keys.user,)),
+            (self.bursts, (keys.application,)),
+            (self.shortfalls, (keys.application, keys.user)),
+            (self.facts, keys.facts),
+            (self.groups, keys.groups),
+            (self.limits, of_limits),
+        )
+        return [_SITE_KEY, *dict.fromkeys([state_key(parts.name, key) for parts, its in concerned for key in its])]
 
     def changed_state(self) -> dict[str, StoredPart]:
         """Return the state changed since the last call, by key."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +83,7 @@ def draw_communication(trace: Trace, jobs: Workload, seed: int, habits: Habits |
     if habits.half_bps is not None:
         drawn = bandwidth / (bandwidth + habits.half_bps)
     questions = [
-        replace(question, application=str(number))
+        question._replace(application=str(number))
         for question, number in zip(questions_of(trace, jobs.row), labels.tolist(), strict=True)
     ]
     return SyntheticWorkload(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -316,4 +316,4 @@ def question_of_text(text: str) -> Question:
     """Read a question stored as ``text``."""
     fields = msgspec.json.decode(text)
     facts = tuple((name, value) for entries in fields[len(FIELDS) :] for name, value in entries)
-    return replace(Question(*fields[: len(FIELDS)]), facts=facts)
+    return Question(*fields[: len(FIELDS)], facts=facts)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,7 +48,7 @@ def jobs_of_database(connection: Connection, metric: str, part: Part, name: str)
     several = len({row.cluster for row in rows}) > 1
     questions = [question_of(row) for row in rows]
     if several:
-        questions = [replace(one, user=f"{row.cluster}/{row.user}") for one, row in zip(questions, rows, strict=True)]
+        questions = [one._replace(user=f"{row.cluster}/{row.user}") for one, row in zip(questions, rows, strict=True)]
     return Jobs(
         name=name,
         metric=metric,

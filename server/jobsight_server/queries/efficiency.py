@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -71,7 +71,7 @@ class NextRequests:
         """Return the recommendation for a job like this run, on so many nodes."""
         asked, memory, walltime = asked_for(run)
         request = JobRequest(asked or 1, nodes or None, memory, walltime, run.gpus or 0)
-        question = replace(question_of(run), processors=request.processors)
+        question = question_of(run)._replace(processors=request.processors)
         key = (run.cluster, question, request)
         if key not in self._found:
             self._found[key] = recommend(self.connection, self.reader, run.cluster, question, request, None)

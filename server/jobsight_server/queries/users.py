@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Annotated
 
 import msgspec
@@ -72,7 +71,7 @@ def next_job(
     form of the last such run.
     """
     if described is not None:
-        question = replace(described, processors=described.processors or 1)
+        question = described._replace(processors=described.processors or 1)
         found = recommend(connection, reader, cluster, question, plain_request(described), None)
         runs = last_runs(connection, cluster, user, question.application)
         form = next((run for run in runs if run.processors == question.processors), None)

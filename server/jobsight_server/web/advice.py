@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated
 
 from msgspec import Meta
@@ -67,8 +66,7 @@ def give_advice() -> Advice:
     except RequestError as error:
         raise BadRequest(str(error)) from error
     resources = job_question("", None, None, request.processors, request.memory_bytes, request.walltime_s)
-    question = replace(
-        question,
+    question = question._replace(
         processors=resources.processors,
         requested_memory_bytes=resources.requested_memory_bytes,
         requested_time_s=resources.requested_time_s,

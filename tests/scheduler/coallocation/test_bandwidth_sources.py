@@ -62,7 +62,7 @@ def test_jobs_are_asked_about_when_they_come_and_taught_when_they_have_ended() -
 def of_users(count: int, users: int) -> SyntheticWorkload:
     """Jobs of many users, which the model does not have."""
     jobs = drawn_jobs(count)
-    questions = [replace(question, user=str(i % users)) for i, question in enumerate(jobs.questions)]
+    questions = [question._replace(user=str(i % users)) for i, question in enumerate(jobs.questions)]
     return replace(jobs, questions=questions)
 
 

@@ -1,4 +1,4 @@
-"""A mean weighted towards the most frequent values (docs/use/definitions.md, Weighted)."""
+"""The five published predictors (docs/use/definitions.md, The five forecasters)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,47 @@ from typing import Any, Self
 from jobsight_predictor.forecasters.base import LARGEST, Forecaster, refusal
 
 CELLS_PER_BIN = 20  # cells of the grid that represents a long history
+
+
+class History(Forecaster):
+    """The mean of the whole history, updated in place: a sum could overflow or lose small values."""
+
+    __slots__ = ("_mean", "_n")
+    kept = ("n", "mean")
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._mean = 0.0
+
+    def learn(self, value: float) -> None:
+        if not 0.0 <= value <= LARGEST:
+            raise refusal(value)
+        self._n += 1
+        self._mean += (value - self._mean) / self._n
+
+    def forecast(self) -> float | None:
+        return self._mean if self._n else None
+
+
+class SlidingWindow(Forecaster):
+    """The mean of the last ``window`` values, or of all if there are fewer."""
+
+    __slots__ = ("_values", "_window")
+    kept = ("window", "values")
+
+    def __init__(self, window: int = 5) -> None:
+        self._window = window
+        self._values: list[float] = []
+
+    def learn(self, value: float) -> None:
+        if not 0.0 <= value <= LARGEST:
+            raise refusal(value)
+        self._values.append(value)
+        del self._values[: -self._window]
+
+    def forecast(self) -> float | None:
+        values = self._values
+        return sum(values) / len(values) if values else None
 
 
 class Weighted(Forecaster):
@@ -148,3 +189,75 @@ class Weighted(Forecaster):
             self._weights[cell] += weight
             # Means step by step: sums of a long history of huge values would overflow.
             self._points[cell] += (point - self._points[cell]) * (weight / self._weights[cell])
+
+
+class Locality(Forecaster):
+    """The value of the job that ended last."""
+
+    __slots__ = ("_last",)
+    kept = ("last",)
+
+    def __init__(self) -> None:
+        self._last: float | None = None
+
+    def learn(self, value: float) -> None:
+        if not 0.0 <= value <= LARGEST:
+            raise refusal(value)
+        self._last = value
+
+    def forecast(self) -> float | None:
+        return self._last
+
+
+class Exponential(Forecaster):
+    """Brown's double exponential smoothing, with the forecast clipped to the range of the history.
+
+    ``S`` smooths the values, ``D`` smooths ``S``, and both start at the first value. The forecast is ``a + b`` with ``a
+    = 2S - D`` and ``b = alpha / (1 - alpha) (S - D)``. After a jump the line overshoots every past value, so the
+    forecast is clipped to [min, max] of the history.
+    """
+
+    __slots__ = ("_alpha", "_double", "_high", "_low", "_single")
+    kept = ("alpha", "single", "double", "low", "high")
+
+    def __init__(self, alpha: float = 0.5) -> None:
+        self._alpha = alpha
+        self._single = 0.0
+        self._double = 0.0
+        self._low = 0.0
+        self._high = -1.0  # below the lowest: nothing learned yet
+
+    def learn(self, value: float) -> None:
+        if not 0.0 <= value <= LARGEST:
+            raise refusal(value)
+        if self._high < 0.0:
+            self._single = self._double = self._low = self._high = value
+            return
+        self._single += self._alpha * (value - self._single)
+        self._double += self._alpha * (self._single - self._double)
+        if value > self._high:
+            self._high = value
+        elif value < self._low:
+            self._low = value
+
+    def forecast(self) -> float | None:
+        high = self._high
+        if high < 0.0:
+            return None
+        line = self._line()
+        if line > high:
+            return high
+        return self._low if line < self._low else line
+
+    def _line(self) -> float:
+        ahead = self._single - self._double
+        return self._single + ahead + self._alpha / (1.0 - self._alpha) * ahead
+
+
+class UnclippedExponential(Exponential):
+    """The line without clipping, as published."""
+
+    __slots__ = ()
+
+    def forecast(self) -> float | None:
+        return None if self._high < 0.0 else self._line()
