@@ -15,18 +15,15 @@ _READY_S, _STOPPED_S = 180.0, 60.0
 
 
 @contextmanager
-def serving(command: Sequence[str], is_ready: Callable[[], bool], log: Path, given: str = "") -> Iterator[None]:
-    """Run a server, which reads ``given`` on standard input, from when it is ready to the end of the block.
+def serving(command: Sequence[str], is_ready: Callable[[], bool], log: Path) -> Iterator[None]:
+    """Run a server, from when it is ready to the end of the block.
 
     Raises:
         UserError: it does not become ready; the message has the end of its ``log``.
     """
     with log.open("wb") as out:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, stderr=out)
+        process = subprocess.Popen(command, stdout=out, stderr=out)
     try:
-        assert process.stdin is not None
-        process.stdin.write(given.encode())
-        process.stdin.flush()
         limit = time.monotonic() + _READY_S
         while not is_ready():
             if process.poll() is not None or time.monotonic() > limit:
@@ -40,8 +37,6 @@ def serving(command: Sequence[str], is_ready: Callable[[], bool], log: Path, giv
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        if process.stdin is not None:
-            process.stdin.close()
 
 
 def free_address() -> str:

@@ -23,7 +23,6 @@ from jobsight_papers.own_server import free_address, serving
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.ground.answers import Record
 from jobsight_server.ground.errors import UserError
-from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import open_engine
 from jobsight_server.upgrade.migrate import upgrade
 
@@ -223,12 +222,10 @@ def _server() -> Iterator[_Client]:
             _, token = create_token(connection, "admin", "experiment", time.time())
         engine.dispose()
         listen, ingest = free_address(), free_address()
-        many = {"matching": {"kept": 1_000_000, "queued_at_most": 1_000_000}}
-        settings = Settings(database=database, listen=(listen,), ingest_listen=ingest, query_workers=1, sections=many)
-        command = [sys.executable, "-m", "jobsight_papers.matching.server"]
+        command = [sys.executable, "-m", "jobsight_papers.matching.server", database, listen, ingest]
         client = _Client(listen, token)
         try:
-            with serving(command, client.is_answered, Path(directory) / "server.log", f"{settings.to_json()}\n"):
+            with serving(command, client.is_answered, Path(directory) / "server.log"):
                 yield client
         finally:
             client.close()

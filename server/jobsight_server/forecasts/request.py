@@ -316,4 +316,4 @@ def question_of_text(text: str) -> Question:
     """Read a question stored as ``text``."""
     fields = msgspec.json.decode(text)
     facts = tuple((name, value) for entries in fields[len(FIELDS) :] for name, value in entries)
-    return Question(*fields[: len(FIELDS)], facts=facts)
+    return Question(*fields[: len(FIELDS)])._replace(facts=facts)

@@ -262,12 +262,3 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def section(self, kind: type[S]) -> S:
         """Return the settings of a placing system."""
         return msgspec.convert(self.sections.get(kind.SECTION, {}), kind)
-
-    def to_json(self) -> str:
-        """Return the settings as one line, for ``from_json``."""
-        return msgspec.json.encode(self, enc_hook=str).decode()
-
-    @classmethod
-    def from_json(cls, line: str) -> Settings:
-        """Parse the output of ``to_json``."""
-        return msgspec.json.decode(line, type=cls, dec_hook=from_text)
