@@ -208,6 +208,7 @@ def test_a_job_that_ran_when_it_was_stopped_is_profiled_after_the_upgrade(releas
     with released.begin() as connection:
         ended = "UPDATE jobs SET state = 'ended', \"end\" = start + 60, used_memory_bytes = 1342177280 "
         connection.execute(text(ended + "WHERE job_id = '15.s'"))
+    rebuild_if_outdated(released, ForecastConfig())
     assert profile_finished(released, 0.0, lambda: 2e9) == 1
     query = select(profiles).join(jobs).where(jobs.c.job_id == "15.s")
     found = {row.metric: row for row in make.rows(released, query)}

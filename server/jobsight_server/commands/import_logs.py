@@ -36,6 +36,7 @@ from jobsight_server.commands.database import filled_database
 from jobsight_server.commands.imported import forget_files, show_files
 from jobsight_server.forecasts import ForecastConfig, forecast_config
 from jobsight_server.forecasts.learners import usable_cores
+from jobsight_server.forecasts.rounds import rebuild_if_outdated
 from jobsight_server.ground.errors import UserError
 from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.profiler.ready import Own, count_waiting, sent_since
@@ -243,6 +244,7 @@ def learn_shown(engine: Engine, config: ForecastConfig, settings: Settings, own:
             progress=lambda done: progress.advance(task, done),
             processes=usable_cores() if runs >= _BACKLOG else 1,
         )
+        rebuild_if_outdated(engine, config)
         return profile_finished(engine, grace_s, lambda: now, options)
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, select, update
 from jobsight_server.forecasts.events import UNKNOWN, Judged, Observation, Observations
 from jobsight_server.forecasts.learner import learnable, no_collection
 from jobsight_server.forecasts.request import NOT_LEARNED, ForecastConfig
-from jobsight_server.forecasts.rounds import Learning, lock_learning, rebuild_if_outdated
+from jobsight_server.forecasts.rounds import Learning, lock_learning
 from jobsight_server.ground.event_counts import EventCounts, add_event_counts
 from jobsight_server.profiler.exactness import Measurement, Measurements, Missing, without
 from jobsight_server.profiler.ready import (
@@ -48,8 +48,8 @@ _BEGINNING = (float("-inf"), 0)
 class LearningOptions:
     """How finished runs are learned.
 
-    A model from another ``config`` is retrained first. With ``own``, only these runs, and not before the grace period
-    after their end. At most ``limit`` runs are committed together. It ends early when ``stop`` is set. ``progress``
+    ``rebuild_if_outdated`` comes before. With ``own``, only these runs, and not before the grace period after their
+    end. At most ``limit`` runs are committed together. It ends early when ``stop`` is set. ``progress``
     gets the number in each transaction. Up to so many ``processes`` learn.
     """
 
@@ -83,7 +83,6 @@ def profile_finished(
     """
     done, after = 0, _BEGINNING
     config, own, monitoring, stop = options.config, options.own, options.monitoring, options.stop
-    rebuild_if_outdated(engine, config)
     count_marked(engine, stop)
     sampled_nodes: SampledNodes | None = None
     with closing(Learning(config, options.processes)) as learning:

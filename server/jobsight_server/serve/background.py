@@ -18,7 +18,9 @@ from jobsight_server.accounting.last_read import LastRead
 from jobsight_server.accounting.read_logs import follow_once
 from jobsight_server.advice.changes import ChangeWatch
 from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.forecasts.events import read_learned_until
 from jobsight_server.forecasts.outlooks import refresh_outlooks
+from jobsight_server.forecasts.rounds import rebuild_if_outdated
 from jobsight_server.ground.periodic import BackgroundWork
 from jobsight_server.ground.seldom import Seldom
 from jobsight_server.learning.finished import LearningOptions, profile_finished
@@ -71,9 +73,7 @@ def run_until(
             queue = QueueFollower(engine, source, clock, seldom)
             name = f"queue of {source.cluster} {number}"
             work.every(source.interval_s, name, queue.read, stop, thread=f"queue {number}", at_once=True)
-    monitoring = SiteMonitoring(settings.measurements, clock)
-    profile = (_profile, stop, engine, settings, clock, monitoring)
-    work.every(settings.follow_interval_s, "profile", *profile, thread="profile")
+    work.every(settings.follow_interval_s, "profile", _Profiling(engine, settings, clock, stop), thread="profile")
     work.every(_LOOK_AT_RUNNING_S, "running", partial(watch_running, stop=stop), engine, clock)
     changes = ChangeWatch(engine, AnswerReader(forecast_config(settings)))
     work.every(_ASK_AGAIN_S, "changes", lambda: changes.look(clock(), stop), takes_long=True)
@@ -107,17 +107,24 @@ def _ask(follower: SlurmFollower, last: LastRead, stop: threading.Event) -> None
         last.note()
 
 
-def _profile(
-    stop: threading.Event,
-    engine: Engine,
-    settings: Settings,
-    clock: Callable[[], float],
-    monitoring: SiteMonitoring,
-) -> None:
-    options = LearningOptions(forecast_config(settings), monitoring, stop=stop)
-    profile_finished(engine, settings.profile_grace_s, clock, options)
-    if not stop.is_set():
-        profile_late(engine, settings.profile_grace_s, clock, options)
+class _Profiling:
+    """Profiles ended runs. It retrains a model of another version at first, and one from which jobs were withdrawn."""
+
+    def __init__(self, engine: Engine, settings: Settings, clock: Callable[[], float], stop: threading.Event) -> None:
+        self._engine, self._grace_s, self._clock = engine, settings.profile_grace_s, clock
+        monitoring = SiteMonitoring(settings.measurements, clock)
+        self._options = LearningOptions(forecast_config(settings), monitoring, stop=stop)
+        self._is_current = False
+
+    def __call__(self) -> None:
+        with self._engine.connect().execution_options(reading=True) as connection:
+            self._is_current &= read_learned_until(connection) is not None
+        if not self._is_current:
+            rebuild_if_outdated(self._engine, self._options.config)
+            self._is_current = True
+        profile_finished(self._engine, self._grace_s, self._clock, self._options)
+        if not self._options.is_stopped:
+            profile_late(self._engine, self._grace_s, self._clock, self._options)
 
 
 def _keep_up(stop: threading.Event, engine: Engine, settings: Settings, clock: Callable[[], float]) -> None:

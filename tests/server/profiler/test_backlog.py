@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import delete, update
 
 from jobsight_predictor.metrics import METRICS
-from jobsight_predictor.profile.groups import PERIOD_S
+from jobsight_predictor.profile.groups import PERIOD_S, state_key
 from jobsight_server.forecasts import AnswerReader, ForecastConfig, ForecastRequest
 from jobsight_server.forecasts.events import Observation, last_event, read_learned_until
-from jobsight_server.forecasts.rounds import catch_up, lock_learning, rebuild, report
+from jobsight_server.forecasts.rounds import catch_up, lock_learning, rebuild, rebuild_if_outdated, report
 from jobsight_server.forecasts.stored_model import StateKey
 from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.storage.schema import jobs, learned_until, profiles, series
@@ -62,6 +62,7 @@ def test_what_is_withdrawn_during_a_backlog_ends_it_and_the_rest_is_retrained(si
 
     with pytest.raises(ValueError, match="retrain on all jobs"):
         profile_finished(site.engine, 0.0, clock, LearningOptions(limit=10))
+    assert rebuild_if_outdated(site.engine, ForecastConfig())
     assert profile_finished(site.engine, 0.0, lambda: 1e9, LearningOptions(limit=10)) > 0
     rows = site.model()
     assert {row[3] for row in rows[0]} != {0}
@@ -74,7 +75,7 @@ def ids_of_kind(site: Any, job: Any) -> list[int]:
     found = []
     for metric in METRICS:
         profile = ForecastConfig().profile(metric)
-        (key,) = profile.bursts.state_keys(profile.keys(site.question(job)))
+        key = state_key(profile.bursts.name, profile.keys(site.question(job)).application)
         found.append(StateKey("alpha", metric, key).id)
     return found
 
