@@ -40,7 +40,7 @@ class EmulatedApplication:
 
     @property
     def whole_nodes(self) -> bool:
-        """Whether its jobs use whole nodes."""
+        """Return whether its jobs use whole nodes."""
         return self.shapes[0][1] == 16
 
 
@@ -108,7 +108,7 @@ class EmulatedUser:
 
     @property
     def whole_nodes(self) -> bool:
-        """Whether the user's jobs use whole nodes."""
+        """Return whether the user's jobs use whole nodes."""
         return self.applications[0].whole_nodes
 
     def draw(self, rng: random.Random, when: float) -> Demand:

@@ -247,6 +247,15 @@ def test_objectives_that_are_gone_leave_the_default(released: Engine, gone: Any)
         assert connection.scalar(text("SELECT objectives FROM matching_state")) == (None if gone else chosen)
 
 
+def test_counts_of_a_route_that_is_gone_go_with_it(released: Engine) -> None:
+    counted = "INSERT INTO event_counts (name, label, value) VALUES (:name, 'x', 3)"
+    for name in ("requirement_outcomes", "requirement_feedback_rejected", "profiles_refused"):
+        make.execute(released, text(counted), {"name": name})
+    upgrade(released)
+    names = {row.name for row in make.rows(released, "SELECT name FROM event_counts WHERE label = 'x'")}
+    assert names == {"profiles_refused"}
+
+
 def test_servers_that_start_together_upgrade_it_once(released: Engine, database_url: str) -> None:
     failed: list[Exception] = []
 

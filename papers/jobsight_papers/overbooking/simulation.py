@@ -64,7 +64,7 @@ class AcceptedJob:
 
     @property
     def has_succeeded(self) -> bool:
-        """Whether it was neither killed nor on a node that failed."""
+        """Return whether it was neither killed nor on a node that failed."""
         return not (self.was_killed or self.node_failed)
 
     @property

@@ -47,11 +47,11 @@ class OverbookingStrategy:
 
     @property
     def has_pmax(self) -> bool:
-        """Whether P_max makes a difference."""
+        """Return whether P_max makes a difference."""
         return self.rule.rule != "conservative" or self.filters
 
     def refuses(self, machine: MachineFailure, offer: JobOffer) -> bool:
-        """Whether the risk of node failures alone is too high."""
+        """Return whether the risk of node failures alone is too high."""
         available, survives = machine_factors(machine, offer.nodes, offer.requested_h)
         return self.filters and 1.0 - available * survives >= self.rule.pmax
 

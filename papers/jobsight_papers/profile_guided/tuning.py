@@ -51,7 +51,7 @@ class TunedParameter:
 
     @property
     def helps(self) -> bool:
-        """Whether the later jobs confirm it: the whole interval is above 0."""
+        """Return whether the later jobs confirm it: the whole interval is above 0."""
         return self.gain_interval is not None and self.gain_interval[0] > 0.0
 
 

@@ -22,7 +22,7 @@ class Session:
 
     @property
     def is_event(self) -> bool:
-        """Whether a job would have lost its machine: unknown after a reinstallation, when it is another machine."""
+        """Return whether a job would have lost its machine; unknown once reinstalled, as another machine."""
         return self.ending != "reinstall"
 
 

@@ -78,7 +78,7 @@ class CoSimulation:
 
     @property
     def done(self) -> bool:
-        """Whether every job has ended."""
+        """Return whether every job has ended."""
         return self.ended == len(self.work.jobs)
 
     @property

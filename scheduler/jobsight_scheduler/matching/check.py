@@ -116,7 +116,7 @@ def faults(eligibility: Eligibility, matches: Iterable[Match]) -> dict[str, str]
 
 
 def holds(capacity: Capacity, amounts: list[float]) -> bool:
-    """Whether all ``amounts`` together fit beside the use, exactly: as written in decimals, or as binary numbers.
+    """Return whether all ``amounts`` fit beside the use, exactly: as written in decimals, or as binary numbers.
 
     Exact numbers are only needed within a billionth of the total.
     """

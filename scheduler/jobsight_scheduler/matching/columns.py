@@ -62,7 +62,7 @@ class ResourceColumns:
         self._truths: dict[Node, _Truth] = {}
 
     def has(self, name: str) -> bool:
-        """Whether any resource has the field ``name``."""
+        """Return whether any resource has the field ``name``."""
         column = self._column(name)
         return bool(column.present.any()) or column.lists is not None
 

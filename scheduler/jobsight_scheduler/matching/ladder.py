@@ -223,7 +223,7 @@ class _Climb:
         return placed if is_valid and self._keeps(placed) else None
 
     def _keeps(self, placed: Mapping[int, Placement]) -> bool:
-        """Whether no objective before gets worse."""
+        """Return whether no objective before gets worse."""
         return all(form.is_kept(self._value(form, placed), value) for form, value in self._kept)
 
     def _built(self) -> Program:
@@ -256,7 +256,7 @@ class _Climb:
         return DOUBT * max(1.0, abs(bound)) + DUAL_TOLERANCE * self._most
 
     def _has_step(self, form: LinearForm, bound: float) -> bool:
-        """Whether values differ by more than the error of the bound."""
+        """Return whether values differ by more than the error of the bound."""
         return self._error(bound) < form.step / 2.0
 
     def _highest(self, form: LinearForm, bound: float) -> float:

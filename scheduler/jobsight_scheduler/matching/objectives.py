@@ -76,7 +76,7 @@ class LinearForm:
         return replace(form, z=form.z / unit, x=None if form.x is None else [of / unit for of in form.x], unit=unit)
 
     def is_kept(self, value: float, than: float) -> bool:
-        """Whether ``value`` is no worse ``than``."""
+        """Return whether ``value`` is no worse ``than``."""
         slack = KEPT * max(1.0, abs(than))
         return self.sign * (value - than) >= -(min(slack, self.step / 2.0) if self.step else slack)
 

@@ -36,7 +36,7 @@ class PolicyRule(BatchRecord, frozen=True, omit_defaults=True):
             _at_most(self.when)
 
     def applies(self, job_class: str, hour: float | None, matches_running: int, used_share: float) -> bool:
-        """Whether the rule applies to a job of ``job_class`` now; a rule with hours does not if the hour is unknown."""
+        """Return whether the rule applies to a job of ``job_class`` now; one with hours does not at an unknown hour."""
         if self.classes and job_class not in self.classes:
             return False
         if self.hours is not None:

@@ -188,12 +188,12 @@ class Objective(BatchRecord, frozen=True, rename={"z": "Z", "x": "X"}):
 
     @property
     def is_own(self) -> bool:
-        """Whether it is not built in."""
+        """Return whether it is not built in."""
         return (self.z, self.x) != (None, None)
 
     @property
     def is_max(self) -> bool:
-        """Whether it is maximised."""
+        """Return whether it is maximised."""
         return self.sense != "min"
 
 

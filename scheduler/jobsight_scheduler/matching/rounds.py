@@ -171,7 +171,7 @@ def _openings(problem: Problem, jobs: Sequence[MatchJob], reasons: dict[str, Unm
 
 
 def _fits(packing: Packing, job: int) -> bool:
-    """Whether a job fits by itself; if dependencies share resources, by a short search."""
+    """Return whether a job fits by itself; if dependencies share resources, by a short search."""
     eligibility = packing.eligibility
     numbers = eligibility.numbers[job]
     if any(len(packing.candidates[number]) < eligibility.dependencies[number].of.count for number in numbers):

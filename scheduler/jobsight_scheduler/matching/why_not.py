@@ -57,12 +57,12 @@ def why_alone(eligibility: Eligibility, empty: Packing, job: int, is_exact: bool
 
 
 def is_gang(job: MatchJob) -> bool:
-    """Whether dependencies of a job share resources, so that one may fit without the others."""
+    """Return whether dependencies of a job share resources, so that one may fit without the others."""
     return len({dependency.type for dependency in job.dependencies}) < len(job.dependencies)
 
 
 def fits_beside(packing: Packing, job: int) -> bool:
-    """Whether ``job`` fits beside those of ``packing``, by a short search."""
+    """Return whether ``job`` fits beside those of ``packing``, by a short search."""
     if packing.place(job, None):
         packing.remove(job)
         return True
@@ -70,7 +70,7 @@ def fits_beside(packing: Packing, job: int) -> bool:
 
 
 def _fits_exactly(eligibility: Eligibility, candidates: list[Integers], job: int) -> bool:
-    """Whether ``job`` fits on the free resources; True if HiGHS does not decide it."""
+    """Return whether ``job`` fits on the free resources; True if HiGHS does not decide it."""
     form = LinearForm("throughput", True, np.ones(len(eligibility.problem.jobs)))
     program = Program(eligibility, candidates, [[job]])
     looks = steps(1)

@@ -134,7 +134,7 @@ class _Search:
     _candidates: int = 0
 
     def is_acceptable(self, pos: float, executable: float) -> bool:
-        """Whether a probability of success, of which ``executable`` is a factor, suffices."""
+        """Return whether a probability of success, of which ``executable`` is a factor, suffices."""
         return 1.0 - (pos if self._rule.limits_machine else executable) < self._rule.pmax
 
     def decision(self) -> OfferDecision:

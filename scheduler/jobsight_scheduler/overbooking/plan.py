@@ -70,7 +70,7 @@ class Booking:
 
     @property
     def is_overbooked(self) -> bool:
-        """Whether its gap is shorter than its requested time, if it starts as planned."""
+        """Return whether its gap is shorter than its requested time, if it starts as planned."""
         return self.end_h < self.from_h + self.offer.requested_h
 
 

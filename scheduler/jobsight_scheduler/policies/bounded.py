@@ -1,4 +1,4 @@
-"""Limits of users, and a policy within them on a machine of which some processors are down at times."""
+"""Limits of users, and a policy that observes them on a machine whose processors are partly down at times."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class LimitedProcessors(UserLimits, Processors):
 
 
 class Bounded(Policy):
-    """``inner``, whose queue has ranks. Jobs that the limits of its machine bar are not in its queue meanwhile: none of
-    them holds up the jobs of others.
+    """``inner``, whose queue has ranks. A job barred by its user's limit leaves the queue until the limit allows it, so
+    it does not hold up the jobs of others.
 
     ``down``: times, and the processors that cannot be used from then on; jobs that run go on.
     """
@@ -91,7 +91,7 @@ class Bounded(Policy):
         return self.inner.submitted(now, job)
 
     def _settled(self, now: float, begun: Sequence[int]) -> list[int]:
-        """Take jobs out of the queue whose users have reached their limits by those that begin, until none is left."""
+        """Return all jobs that begin. After each start, withdraw the jobs of users at their limit, and ask again."""
         settled, news, limits = list(begun), begun, self._limits
         while news and limits:
             for job in news:

@@ -56,7 +56,7 @@ class Simulation:
 
     @property
     def done(self) -> bool:
-        """Whether every job has ended."""
+        """Return whether every job has ended."""
         return self._submitted == len(self.workload) and len(self._ends) == 1
 
     @property

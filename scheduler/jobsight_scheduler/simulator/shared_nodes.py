@@ -50,7 +50,7 @@ class NodeSizes:
 
     @property
     def limit_nothing(self) -> bool:
-        """Whether the nodes are no more than their processors."""
+        """Return whether the nodes are no more than their processors."""
         return self.kinds is None and bool((self.memory_bytes >= UNLIMITED).all())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from jobsight_server.ground.amounts import percent
+from jobsight_server.ground.amounts import many, percent
 
 Held = Literal["processors", "gpus"]
 """What a job holds and may leave idle."""
@@ -24,21 +24,20 @@ def used(busy: float, what: Held, jobs: int, most: int) -> str:
     """
     noun = _NOUNS[what]
     if most == 1:
-        of = f"the {noun} of 1 job" if jobs == 1 else f"the {noun} of each of {jobs:,} jobs"
+        of = f"the {noun} of {'' if jobs == 1 else 'each of '}{many(jobs, 'job')}"
         found = f"{of} was idle {percent(1.0 - busy)} of the time."
     else:
-        subject, its = ("1 job", "its") if jobs == 1 else (f"{jobs:,} jobs", "their")
-        found = f"{subject} used {percent(busy)} of {its} {noun}s."
+        found = f"{many(jobs, 'job')} used {percent(busy)} of {'its' if jobs == 1 else 'their'} {noun}s."
     return f"{found} {to_do(what, most, is_one=jobs == 1)}"
 
 
 def unseen(held_hours: float, jobs: int) -> str:
     """Write that ``jobs`` used hardly any of the processor-hours that they held, and what to do."""
-    subject = "1 job" if jobs == 1 else f"{jobs:,} jobs"
     return (
-        f"{subject} held {held_hours:,.0f} processor-hours and used less than 0.5 % of them: idle, or the processes "
-        "were started outside the batch system, which then cannot see or end them. Start them by its own "
-        "launcher, such as srun, or an mpirun that knows the batch system."
+        f"{many(jobs, 'job')} held {held_hours:,.0f} processor-hours and used less than 0.5 % of them. Either "
+        f"{'it was' if jobs == 1 else 'they were'} idle, or the processes were started outside the batch system, which "
+        "then cannot see or end them. Start processes with the batch system's launcher, such as srun, or with an "
+        "mpirun that knows it."
     )
 
 

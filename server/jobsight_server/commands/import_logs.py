@@ -37,6 +37,7 @@ from jobsight_server.commands.imported import forget_files, show_files
 from jobsight_server.forecasts import ForecastConfig, forecast_config
 from jobsight_server.forecasts.learners import usable_cores
 from jobsight_server.forecasts.rounds import rebuild_if_outdated
+from jobsight_server.ground.amounts import many
 from jobsight_server.ground.errors import UserError
 from jobsight_server.learning.finished import LearningOptions, profile_finished
 from jobsight_server.profiler.ready import Own, count_waiting, sent_since
@@ -44,7 +45,6 @@ from jobsight_server.profiler.site_monitoring import SiteMonitoring
 from jobsight_server.settings.declared import ACCOUNTING_FORMATS, LONGEST_NAME, AccountingFormat, Settings
 from jobsight_server.storage.clusters import listed, stored_clusters
 from jobsight_server.storage.statistics import refresh_if_grown
-from jobsight_server.web.kit.units import many
 
 # Learning many jobs together is faster for a long log; other writers wait for a second or so.
 _RUNS_AT_ONCE = 1000

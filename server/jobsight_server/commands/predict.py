@@ -33,13 +33,13 @@ from jobsight_server.forecasts import ForecastRequest
 from jobsight_server.forecasts.last_runs import last_runs
 from jobsight_server.forecasts.prediction import Predictions
 from jobsight_server.forecasts.request import PER, UnknownProcessorsError, job_question
-from jobsight_server.ground.amounts import memory_bytes, memory_text, span_s
+from jobsight_server.ground.amounts import many, memory_bytes, memory_text, span_s
 from jobsight_server.ground.errors import UserError
 from jobsight_server.ground.facts import facts_of, found_facts
 from jobsight_server.queries.efficiency import RESOURCE_OF
 from jobsight_server.storage.clusters import chosen, stored_clusters
 from jobsight_server.storage.schema import jobs
-from jobsight_server.web.kit.units import DASH, level, many, resource_value
+from jobsight_server.web.kit.units import DASH, level, resource_value
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

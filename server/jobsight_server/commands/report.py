@@ -28,6 +28,7 @@ from jobsight_server.command_line.tables import table_of
 from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.commands.import_logs import format_of, import_shown, learn_shown, split_format
 from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.ground.amounts import many
 from jobsight_server.ground.errors import UserError
 from jobsight_server.mail.letters import letters
 from jobsight_server.profiler.ready import Own
@@ -38,7 +39,6 @@ from jobsight_server.storage.engine import open_engine
 from jobsight_server.storage.named_files import check_output, copied, other_kind, whole_file
 from jobsight_server.upgrade.migrate import upgrade
 from jobsight_server.web.document import MADE_BY, DocumentAnswer, DocumentSection, DocumentTable, page_of
-from jobsight_server.web.kit.units import many
 from jobsight_server.web.report import heading, sections
 
 PARSE = HelpParser.parse_intermixed_args

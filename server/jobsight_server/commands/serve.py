@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Collection, Sequence
 from importlib.util import find_spec
@@ -43,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    # Before numpy is loaded: threads of BLAS wait busily for products of small matrices, longer than these take.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if find_spec("uvicorn") is None:
         raise ModuleNotFoundError(name="uvicorn")  # once, here, not in every role that is started
     logging.basicConfig(level=logging.INFO, format="%(asctime)s serve %(levelname)s %(message)s")

@@ -41,9 +41,9 @@ NOT_LEARNED = frozenset({"apportioned", "unknown"})
 class ForecastConfig(UseConfig):
     """Configuration of the learned values and of bounds.
 
-    ``coverage`` is the target fraction of jobs within their bounds. ``requests_only``: learn memory and run time as of
-    submission, and no series of users: all that recommendations need. ``floors``: no request is lowered below these;
-    ``keep``: users and applications whose requests are not changed.
+    ``coverage`` is the target fraction of jobs within their bounds. ``requests_only``: learn only what
+    recommendations need: memory and run time as of submission, without users' series. ``floors``: no request is lowered
+    below these; ``keep``: users and applications whose requests are not changed.
     """
 
     coverage: float = 0.95

@@ -89,7 +89,7 @@ class Front(uvicorn.Server):
         self._write_record()
 
     async def main_loop(self) -> None:
-        """Wait for the end. uvicorn's own loop wakes ten times a second, half of what an idle server does."""
+        """Wait until ``stop``. uvicorn's own loop wakes ten times a second, half of the CPU time of an idle server."""
         self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
         if not self.should_exit:
             await self._end.wait()
@@ -100,7 +100,7 @@ class Front(uvicorn.Server):
         self.stop()
 
     def stop(self) -> None:
-        """End it; from any thread."""
+        """Stop the server; any thread may call this."""
         self.should_exit = True
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._end.set)

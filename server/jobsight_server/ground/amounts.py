@@ -192,6 +192,15 @@ def plain(value: float, digits: int = 3) -> str:
     return f"{Decimal(f'{value:.{digits}g}'):,f}"
 
 
+def many(number: float, noun: str) -> str:
+    """Write a whole number with its noun.
+
+    >>> many(1, "node"), many(1234, "node")
+    ('1 node', '1,234 nodes')
+    """
+    return f"{number:,.0f} {noun}{'' if number == 1 else 's'}"
+
+
 def percent(share: float, digits: int = 0) -> str:
     """Write a share between 0 and 1, as commands print it.
 

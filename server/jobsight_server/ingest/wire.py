@@ -144,7 +144,7 @@ class RefusedBatchError(Exception):
 
     @property
     def is_kept(self) -> bool:
-        """Whether its body goes to quarantine: its agent would drop it, or send it again in vain."""
+        """Return whether its body goes to quarantine: its agent would drop it, or send it again in vain."""
         return self.status in {400, 422}
 
 

@@ -96,8 +96,3 @@ def site_of(connection: Connection, now: float) -> FindingsSite:
         return FindingsSite(connection, now, *node, None, 1.0)
     days = Days(max(stored.first, stored.last - _SPAN_DAYS + 1), stored.last)
     return FindingsSite(connection, now, *node, widened(days, stored), (days.last - days.first + 1) / 7.0)
-
-
-def many(number: int, noun: str) -> str:
-    """Write a number of these."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

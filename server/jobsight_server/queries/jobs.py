@@ -258,7 +258,8 @@ def job_list(connection: Connection, reader: AnswerReader, now: float, asked: As
         narrowed += [] if cluster else [jobs.c.cluster.in_(ran_on or [""])]
     given = {"cluster": cluster, "user": user, "state": state}
     given = {name: value for name, value in given.items() if value is not None}
-    # Of open runs there are few: not by the index of the user's, which has all of theirs. Nearly all runs have ended.
+    # Few runs are open, so an index of all of a user's runs would read far too many. Nearly all runs have ended, so
+    # an index by that state helps as little.
     misleading = {"cluster", "user"} if state in (RUNNING, QUEUED) else {"state"}
     column_of = {name: func.coalesce(jobs.c[name], "") if name in misleading else jobs.c[name] for name in given}
     wanted = narrowed + [column_of[name] == value for name, value in given.items()]

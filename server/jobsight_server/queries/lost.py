@@ -10,13 +10,11 @@ from jobsight_server.advice.idle import Held
 from jobsight_server.decision.evidence import Resource
 from jobsight_server.ground.answers import Record
 from jobsight_server.profiler.exactness import IDLE
+from jobsight_server.savings.sums.add import PROVES_IDLE
 from jobsight_server.savings.sums.read import Days, saved_amounts, sums_of_all
 from jobsight_server.savings.today import TOOK_S
 from jobsight_server.storage.schema import jobs, profiles
 from jobsight_server.storage.schema.jobs import ASKED_MEMORY, ASKED_PROCESSORS, is_ended
-
-GPU_IDLE = 0.05
-"""Busiest moment of a job's GPUs that proves them idle; a busier one says nothing of the rest of the time."""
 
 
 def _profile(metric: str) -> ColumnElement[bool]:
@@ -50,7 +48,7 @@ _IDLE_GPUS = (
         func.sum(_IDLE),
     )
     .join(profiles, _profile("gpu_utilisation"))
-    .where(is_ended, jobs.c.gpus > 0, or_(profiles.c.mean.is_not(None), profiles.c.value <= GPU_IDLE * jobs.c.gpus))
+    .where(is_ended, jobs.c.gpus > 0, or_(profiles.c.mean.is_not(None), profiles.c.value <= PROVES_IDLE * jobs.c.gpus))
     .group_by(jobs.c.user, jobs.c.application)
 )
 _NAME = func.coalesce(jobs.c.application, "")
@@ -92,8 +90,8 @@ class Killed(Record):
 class IdleUse(Record):
     """Processors or GPUs that jobs of a user's application held, in hours, and how much of that was idle.
 
-    ``most``: so many held the job with the most; 0 is unknown. ``is_seen`` is false for runs that used hardly any CPU
-    time of their processors: they were idle, or the batch system did not see their processes. These are all of one
+    ``most``: the largest number that one job held; 0 is unknown. ``is_seen`` is false for runs that used hardly any CPU
+    time of their processors: they were idle, or the batch system did not see their processes. One entry has all of a
     user's, because the cause is how they are started; ``application`` is empty if they are of several.
     """
 

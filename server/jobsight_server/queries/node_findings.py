@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 
 from sqlalchemy import Connection, func, select
 
-from jobsight_server.ground.amounts import DAY_S, percent
-from jobsight_server.queries.findings import LISTED, WEEK_H, Finding, FindingEvidence, FindingsSite, Found, many
+from jobsight_server.ground.amounts import DAY_S, many, percent
+from jobsight_server.queries.findings import LISTED, WEEK_H, Finding, FindingEvidence, FindingsSite, Found
 from jobsight_server.queries.node_states import Machines, NodeName, seen_at, status
 from jobsight_server.queries.running import nodes_of_running
 from jobsight_server.savings.sums.add import COLUMNS

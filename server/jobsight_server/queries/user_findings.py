@@ -15,7 +15,7 @@ from jobsight_predictor.metrics import METRICS
 from jobsight_server.advice.idle import Held, to_ask, to_do
 from jobsight_server.advice.words import log_format
 from jobsight_server.forecasts.last_runs import last_runs
-from jobsight_server.ground.amounts import DAY_S, percent
+from jobsight_server.ground.amounts import DAY_S, many, percent
 from jobsight_server.queries.accuracy import broken
 from jobsight_server.queries.changed_use import changed_applications
 from jobsight_server.queries.findings import (
@@ -28,7 +28,6 @@ from jobsight_server.queries.findings import (
     Found,
     Kind,
     Row,
-    many,
 )
 from jobsight_server.savings.confidence import over_users
 from jobsight_server.savings.sums.kept import as_date
@@ -149,7 +148,7 @@ def _idle(site: FindingsSite) -> Found:
 
 
 def _most_held(site: FindingsSite, what: Held, cluster: str, user: str) -> int:
-    """Return how many the user's job with the most held in these days."""
+    """Return the most processors or GPUs that one of the user's jobs held in these days."""
     assert site.days is not None  # of a user with sums
     ends = (jobs.c.end >= site.days.first * DAY_S, jobs.c.end < (site.days.last + 1) * DAY_S)
     of_user = (is_ended, jobs.c.cluster == cluster, jobs.c.user == user)

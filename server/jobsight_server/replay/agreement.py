@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.ground.answers import Record
-from jobsight_server.replay.explained import DAY_S, WAYS, Way
+from jobsight_server.replay.explained import WAYS, Way
 from jobsight_server.replay.kinds import WAITED_S
 from jobsight_server.replay.queue import Floats, Replay
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from sqlalchemy import Connection
 
+from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.replay.machines import MachineJob
 from jobsight_server.replay.record import Floats, record_ends
 from jobsight_server.storage.clusters import Part
 
-DAY_S = 86_400.0
 DAYS = 90
 EARLY = 0.1
 """Share of jobs submitted before the first end from which on the record is taken to begin there."""

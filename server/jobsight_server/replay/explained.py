@@ -15,10 +15,10 @@ from jobsight_scheduler.policies.bounded import Bounded
 from jobsight_scheduler.policies.easy import Easy
 from jobsight_scheduler.policies.fcfs import Fcfs
 from jobsight_scheduler.workload.canonical import Workload
+from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.replay.kinds import WAITED_S
 from jobsight_server.replay.record import Floats
 
-DAY_S = 86_400.0
 EASY, FCFS, RECORDED = "EASY", "first come, first served", "EASY in the order of the recorded starts"
 BY_QUEUE = "first come, first served by queue"
 ORDERS = EASY, FCFS, BY_QUEUE, RECORDED

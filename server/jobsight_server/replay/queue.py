@@ -1,4 +1,4 @@
-"""One machine's jobs once more, by the run times and the memory of a rule."""
+"""Replays one machine's jobs with the run times and the memory that a rule gives them."""
 
 from __future__ import annotations
 
@@ -142,12 +142,12 @@ class Replay:
     def _limits(self) -> list[list[float]]:
         """Return the bound of the forecast, if it is below the request, then what EASY takes as the limit.
 
-        A job that outran its request has a longer one: it was not killed there.
+        A job that outran its request has a longer limit: it was not killed there.
         """
         found = []
         for job, limit in zip(self.jobs, self.work.estimate_s.tolist(), strict=True):
             is_lower = job.bound_s and job.bound_s < (job.limit_s or limit)
-            found.append([job.bound_s, limit] if job.bound_s and is_lower else [limit])
+            found.append([job.bound_s or limit, limit] if is_lower else [limit])
         return found
 
     def _attempts(self, job: MachineJob, request: float, amounts: Sequence[float]) -> list[float]:

@@ -148,7 +148,7 @@ class Children:
     """
 
     def __init__(self, keep: Collection[int] = ()) -> None:
-        """Children have the descriptors ``keep`` and the standard ones, as a new program would."""
+        """Children keep the descriptors ``keep`` and the standard ones; all others are closed in them."""
         self._keep = keep
         self._parent_alive, self._held = os.pipe()  # the other end closes with this process
         self._children: dict[int, _Child] = {}
@@ -157,7 +157,7 @@ class Children:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End all children: those that do not within 25 s are killed."""
+        """Stop all children; kill those that still run after 25 s."""
         deadline = time.monotonic() + _STOP_S
         for pid in self._children:
             os.kill(pid, signal.SIGTERM)
@@ -187,7 +187,7 @@ class Children:
         self._children[pid] = child
 
     def look(self) -> None:
-        """Start those again that have ended, and end those that are stuck; call this several times a second.
+        """Restart children that have ended, kill those that are stuck; call this several times a second.
 
         Raises:
             UserError: a child cannot stay up; its last messages are on standard error.
@@ -223,7 +223,7 @@ class Children:
 
 
 def _close_all_but(kept: Collection[int]) -> None:
-    """Close the parent's other files and sessions in this child: its locks must end with it."""
+    """Close the parent's other files and sessions in this child: the parent's locks must end when the parent does."""
     for descriptor in {int(file.name) for file in Path("/dev/fd").iterdir()} - {*kept}:
         with suppress(OSError):  # that of the directory itself
             os.close(descriptor)

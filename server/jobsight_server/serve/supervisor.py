@@ -64,9 +64,7 @@ def supervise(
 
 def _loaded(roles: Sequence[str]) -> dict[str, ModuleType]:
     """Return the module of each role, loaded once: the processes share its memory."""
-    # Each thread would keep the memory of a large batch; with these, glibc returns large blocks at once. Threads of
-    # BLAS wait busily for products of small matrices, which takes more CPU time than these.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # Each thread would keep the memory of a large batch; with these, glibc returns large blocks at once.
     with suppress(AttributeError):  # another library of C
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_ARENA_MAX, 2)

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from jobsight_predictor.metrics import METRICS
 from jobsight_server.advice.words import KEPT
 from jobsight_server.decision.evidence import Resource
-from jobsight_server.ground.amounts import memory_text, plain, size_text, time_text
+from jobsight_server.ground.amounts import many, memory_text, plain, size_text, time_text
 from jobsight_server.queries.lost import Killed
 from jobsight_server.queries.report import Report, ReportFinding
 from jobsight_server.savings.confidence import LEVEL
 from jobsight_server.savings.today import LEAST, Line, together
 from jobsight_server.web.document import Block, DocumentAnswer, DocumentSection, DocumentTable, Paste
-from jobsight_server.web.kit.units import DASH, count, exceeded, hours, many, percent, share
+from jobsight_server.web.kit.units import DASH, count, exceeded, hours, percent, share
 
 DAY_ONE = "If all jobs had followed the advice from day one (replayed)"
 TOMORROW = "If users adopt today's recommendations (estimated on last week's jobs)"

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from jobsight_scheduler.figures import SIZES
 from jobsight_scheduler.table import JobTable
 from jobsight_server.command_line.plot_style import ACTUAL, BEST, INK, OTHERS, OURS, SERIES, drawing
+from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.replay.compared import RuleFigures
 
 BINS = 300
 GANTT_JOBS = 150
 POINTS = 400
-DAY_S = 86_400.0
 
 Floats = NDArray[np.float64]
 

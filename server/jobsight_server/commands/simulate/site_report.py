@@ -21,7 +21,7 @@ from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.command_line.trace_argument import open_trace, part_of
 from jobsight_server.commands.simulate.report import assumed_sizes, check_outputs
 from jobsight_server.commands.simulate.workload import stated
-from jobsight_server.ground.amounts import percent, size_text
+from jobsight_server.ground.amounts import DAY_S, percent, size_text
 from jobsight_server.replay.agreement import ALIKE, APART, LEAST_PERIODS, QueueAgreement
 from jobsight_server.replay.compared import (
     BACKFILLED,
@@ -35,7 +35,7 @@ from jobsight_server.replay.compared import (
     RuleFigures,
     simulated,
 )
-from jobsight_server.replay.counted import DAY_S, DAYS, recent
+from jobsight_server.replay.counted import DAYS, recent
 from jobsight_server.replay.machine_of_trace import trace_machine
 from jobsight_server.replay.machines import site_machines
 
@@ -243,8 +243,8 @@ def _conclusions(found: Comparison) -> list[str]:
     lowered, planned = rules[LIMITS], rules[f"{KINDS[0]} by {OURS}"]
     best = "lower them" if helps(lowered) and lowered.mean_wait_s[0] < planned.mean_wait_s[0] else "keep them"
     lines.append(
-        f"Time limits: {best}. Lowered to the bounds of forecasts, jobs wait {words(lowered)}; with the limits kept "
-        f"and forecasts to plan by, {words(planned)}."
+        f"Time limits: {best}. With limits lowered to the bounds of forecasts, jobs wait {words(lowered)}; with "
+        f"limits kept and forecasts used only to plan, {words(planned)}."
     )
     if BACKFILLED in rules:
         row = rules[BACKFILLED]

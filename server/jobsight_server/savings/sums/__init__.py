@@ -1,1 +1,1 @@
-"""Sums of jobs by day and by month: added to as jobs are learned, and read."""
+"""Sums of jobs by day, week and month: added to as jobs are learned, and read."""

@@ -1,4 +1,4 @@
-"""Requests and recommendations: totals by day and month, changes of waiting jobs."""
+"""Requests and recommendations: totals by day, week and month, changes of waiting jobs."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class StoredResource:
     source: str
 
     def is_stale(self, now: float, expiry_s: float) -> bool:
-        """Whether its last report is too old for a new match."""
+        """Return whether its last report is too old for a new match."""
         return not self.is_static and now - self.state_at > expiry_s
 
 

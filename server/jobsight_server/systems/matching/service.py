@@ -191,7 +191,7 @@ class Matcher:
             self._catalogue.refresh(connection)
 
     def _has_its_nodes_from_agents(self) -> bool:
-        """Whether no administrator or monitor defines compute servers, and no periodic work reports the nodes."""
+        """Return whether nodes are compute servers: nobody defines some, and no periodic work reports them."""
         known = self._catalogue.resources.values()
         return not self.settings.from_agents and all(one.source == SOURCE for one in known if one.type == NODES)
 

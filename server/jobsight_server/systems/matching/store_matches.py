@@ -180,7 +180,7 @@ def expire_matches(connection: Connection, now: float, version: int) -> int:
 
 
 def some_expired(connection: Connection, now: float) -> bool:
-    """Whether a hold is over and not marked yet."""
+    """Return whether a hold is over and not marked yet."""
     query = select(matches.c.id).where(matches.c.state == "held", matches.c.until <= now).limit(1)
     return connection.execute(query).first() is not None
 

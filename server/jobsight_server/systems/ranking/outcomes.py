@@ -47,7 +47,7 @@ class JudgedRun:
 
     @property
     def is_bad(self) -> bool:
-        """Whether machine or user is at fault: not if cancelled, out of a resource, or without exit status."""
+        """Return whether machine or user is at fault: not if cancelled, out of a resource, or without exit status."""
         return self.requeued or (self.failure is None and self.exit_status not in (0, None, *USERS_DOING))
 
 

@@ -146,7 +146,7 @@ def _from(machine: MachineRow, batch: SeenBatch, settings: SessionSettings) -> f
 
 
 def _found_again(machine: MachineRow, batch: SeenBatch, since: float) -> bool:
-    """Whether a batch received before ``since`` is of a boot long forgotten, as after a backlog of many boots."""
+    """Return whether a batch received before ``since`` is of a boot long forgotten, as after many boots."""
     return batch.received_at <= since and machine.booted is not None and batch.first_time <= machine.booted
 
 

@@ -15,6 +15,7 @@ from jobsight_predictor.question import level_fields
 from jobsight_server.ground.amounts import (
     clock_text,
     fixed,
+    many,
     memory_text,
     plain,
     scaled,
@@ -55,15 +56,6 @@ def exceeded(needed_more: float | None, ran_out: float | None) -> str:
     if not ran_out and needed_more >= EVIDENT:
         failed += ", so requests are evidently not enforced"
     return f"{count(needed_more)} exceeded their request; {failed}"
-
-
-def many(value: float | None, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> many(1, "node"), many(1234, "node")
-    ('1 node', '1,234 nodes')
-    """
-    return f"{count(value)} {noun}{'' if value == 1 else 's'}"
 
 
 def bits_per_second(value: float | None) -> str:

@@ -81,6 +81,8 @@ def _fill(connection: sa.Connection) -> None:
     for name in _GONE:
         reset = sa.text("UPDATE matching_state SET objectives = NULL WHERE objectives LIKE :named")
         connection.execute(reset, {"named": f'%"{name}"%'})
+    # Counts of the answers of a route that is gone.
+    connection.execute(sa.text("DELETE FROM event_counts WHERE name LIKE 'requirement_%'"))
     count_all(connection)
     mark_all(connection)
 
