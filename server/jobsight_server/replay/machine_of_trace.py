@@ -25,7 +25,7 @@ def trace_machine(trace: Trace, name: str) -> Machine:
     Raises:
         UserError: the trace has no usable job.
     """
-    is_usable = (trace["submit_s"] >= 0.0) & (trace["run_s"] > 0.0) & (trace["processors"] > 0.0)
+    is_usable = (trace["submit_s"] >= 0.0) & (trace["run_s"] > 0.0) & (trace["processors"] >= 1.0)
     rows = np.flatnonzero(is_usable)
     rows = rows[np.argsort(trace["submit_s"][rows], kind="stable")]
     if not len(rows):
@@ -34,10 +34,13 @@ def trace_machine(trace: Trace, name: str) -> Machine:
     submit = trace["submit_s"] + trace.begin_s
     start = submit + np.maximum(trace["wait_s"], 0.0)
     used = np.maximum(trace["memory_kb"], 0.0) * 1024.0
-    columns = (column[rows].tolist() for column in (submit, start, start + trace["run_s"], used, trace.ended))
+    held = trace["processors"].astype(np.int64)  # which may be more than requested, such as a whole partition
+    columns = (column[rows].tolist() for column in (held, submit, start, start + trace["run_s"], used, trace.ended))
     found = []
-    for row, of, submitted, began, end, bytes_, ended in zip(rows.tolist(), questions, *columns, strict=True):
-        same = row, "", "", of.user or "", of.processors or 1, submitted, began, end
+    for row, of, processors, submitted, began, end, bytes_, ended in zip(
+        rows.tolist(), questions, *columns, strict=True
+    ):
+        same = row, "", "", of.user or "", processors, submitted, began, end
         asked = of.requested_time_s, of.requested_memory_bytes
         found.append(MachineJob(*same, *asked, bytes_ or None, counts=ended))
     stated = trace.max_processors

@@ -111,3 +111,21 @@ def test_what_is_in_use_is_what_a_count_of_the_log_finds(tmp_path: Path, jobsigh
     assert policy["processors"] == machine["processors"]
     assert policy["mean_wait_s"] == pytest.approx(found["rules"]["as requested"]["mean_wait_s"][0])
     assert policy["useful_utilisation"] == pytest.approx(found["rules"]["as requested"]["utilisation"])
+
+
+def test_jobs_of_a_trace_hold_what_they_were_given(tmp_path: Path, jobsight: Jobsight) -> None:
+    """Partitions of 32: half of the jobs ask for less than they get, and some state no request."""
+    rng, trace = random.Random(5), tmp_path / "partitions.swf"
+    runs = [(600 * n, rng.randint(0, 900), rng.randint(60, 7_200), 32 * rng.randint(1, 4)) for n in range(400)]
+    lines = ["; MaxProcs: 1024"]
+    for n, (submitted, wait, run, held) in enumerate(runs, 1):
+        asked = rng.choice((held, held // 2, held - 31, -1))
+        lines.append(f"{n} {submitted} {wait} {run} {held} -1 -1 {asked} 7200 -1 1 {n % 7} -1 -1 -1 -1 -1 -1")
+    trace.write_text("\n".join(lines))
+    found = jobsight("simulate", trace, "--memory", "--json").json
+    since, until = found["since"], found["until"]
+    in_use = sum(
+        held * max(0, min(submitted + wait + run, until) - max(submitted + wait, since))
+        for submitted, wait, run, held in runs
+    ) / (until - since)
+    assert found["rules"]["recorded"]["utilisation"] * 1_024 == pytest.approx(in_use, rel=0.01)
