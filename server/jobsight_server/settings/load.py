@@ -113,6 +113,7 @@ _GONE = frozenset(
         "bound_objective",
         "walltime_limit",
         "learn_apportioned",
+        "from_agents",
     }
 )
 """Removed settings of earlier releases."""
@@ -155,8 +156,6 @@ def load_settings(
             records[name] = _record(name, _chosen(name, value, file), str(file))
         elif isinstance(value, dict) and sections is None:
             continue
-        elif name in _GONE:
-            log.warning("%s: setting %r no longer exists; remove it", file, name)
         else:
             values |= _parsed(known, name, value, str(file))
     for one in known:
@@ -197,11 +196,13 @@ def _parsed(known: Sequence[Setting], name: str, value: Any, source: str) -> dic
     section, fields = (name, value) if isinstance(value, dict) else ("", {name: value})
     here = {one.field: one for one in known if one.section == section}
     for field in fields:
-        if field not in here:
+        if field in _GONE:
+            log.warning("%s: setting %r no longer exists; remove it", source, field)
+        elif field not in here:
             among = ", ".join(sorted(here)) or ", ".join(sorted({one.section for one in known} - {""}))
             place = f"[{section}] " if section else ""
             raise SettingsError(f"{source}: unknown setting {place}{field!r}; known: {among}")
-    return {(section, field): here[field].parse(one, source) for field, one in fields.items()}
+    return {(section, field): here[field].parse(one, source) for field, one in fields.items() if field in here}
 
 
 def _read_toml(file: Path) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def test_a_yes_or_no_from_file_and_environment(tmp_path: Path, text: str) -> Non
         ),
         ("accounting = 1", r"accounting: expected `array`.*write \[\[accounting\]\] tables"),
         ("[matching]\nhold_s = 0", r"matching_hold_s = 0: expected `float` >= 1"),
-        ("[matching]\nkept = 3", r"unknown setting \[matching\] 'kept'; known: from_agents, hold_s"),
+        ("[matching]\nkept = 3", r"unknown setting \[matching\] 'kept'; known: hold_s"),
         ("[offers]\nnodes = ['alpha']", r"'alpha' is not CLUSTER=NODES"),
         ("[lending]\nnodes = 1", r"unknown setting \[lending\] 'nodes'; known: matching, offers, ranking"),
         ("matching = 1", "unknown setting 'matching'"),
@@ -145,11 +145,11 @@ def test_placing_systems_have_tables_of_their_own(tmp_path: Path) -> None:
 def test_settings_of_an_earlier_release_are_left_out_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    source = '[[accounting]]\ncluster = "a"\nsacct = ["sacct"]\noverlap_s = 7.0\n'
+    source = '[[accounting]]\ncluster = "a"\nsacct = ["sacct"]\noverlap_s = 7.0\n[matching]\nfrom_agents = true\n'
     file = toml(tmp_path, f"session_hours = 3\nlearn_apportioned = true\nquery_workers = 4\n{source}")
-    settings = load_settings(file, {})
+    settings = load_settings(file, {}, {}, all_sections())
     assert (settings.query_workers, settings.accounting[0].overlap_s) == (4, 900.0)
-    for gone in ("'session_hours'", "'learn_apportioned'", "'overlap_s' of [[accounting]]"):
+    for gone in ("'session_hours'", "'learn_apportioned'", "'from_agents'", "'overlap_s' of [[accounting]]"):
         assert f"setting {gone} no longer exists; remove it" in caplog.text
 
 
@@ -158,7 +158,7 @@ ALL = (*SETTINGS, *(one for kind in all_sections() for one in settings_in(kind, 
 
 def test_there_are_few_settings_and_every_default_is_within_its_own_bounds() -> None:
     in_tables = [field for kind in TABLES for field in {*kind.__struct_fields__} - getattr(kind, "FIXED", frozenset())]
-    assert len(ALL) + len(in_tables) <= 63
+    assert len(ALL) + len(in_tables) <= 62
     assert [setting.parse(setting.default, "default") for setting in ALL] == [one.default for one in ALL]
 
 

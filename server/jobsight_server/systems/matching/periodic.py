@@ -26,7 +26,6 @@ from jobsight_server.queries.node_states import Machines
 from jobsight_server.settings.declared import Settings
 from jobsight_server.storage.engine import rows_of, updating, write_many
 from jobsight_server.systems.matching.catalogue import Catalogue
-from jobsight_server.systems.matching.reports import LOOK_AT_NODES_S, report_nodes
 from jobsight_server.systems.matching.resource_state import ResourceError
 from jobsight_server.systems.matching.service import RUNGS_FAILED, Matcher
 from jobsight_server.systems.matching.settings import MatchingSettings
@@ -191,12 +190,9 @@ def schedule(
     work.every(_LOOK_AT_HOLDS_S, "holds", _end_holds, work.stop, engine, clock)
     work.every(settings.upkeep_interval_s, "ended matches", delete_ended, engine, own.kept)
     answers = AnswerReader(forecast_config(settings))
-    matcher = Matcher(engine, engine, own, answers, clock)
+    matcher = Matcher(engine, engine, own, answers, clock, machines)
     # A thread of its own, so that no other work delays queued jobs.
     work.beside("matching", partial(MatchingRounds(matcher, engine, clock).run_until, work.stop))
-    if own.from_agents:
-        report = partial(report_nodes, expiry_s=own.expiry_s, reliability=machines.chances)
-        work.every(LOOK_AT_NODES_S, "node resources", report, engine, clock)
 
 
 def _end_holds(stop: threading.Event, engine: Engine, clock: Callable[[], float]) -> None:

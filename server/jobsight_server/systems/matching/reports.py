@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Engine, bindparam, insert, select, update
@@ -12,6 +12,7 @@ from jobsight_scheduler.matching.records import decoded
 from jobsight_server.ground.answers import Record
 from jobsight_server.ground.event_counts import add_event_counts
 from jobsight_server.profiler.usage import speeds_of_links
+from jobsight_server.queries.node_states import Machines
 from jobsight_server.storage.engine import rows_of
 from jobsight_server.storage.owner_reports import report_owner
 from jobsight_server.storage.readings.samples import read_samples
@@ -143,36 +144,29 @@ LOOK_AT_NODES_S = 15.0
 _LONGEST_STEP_S = 600.0
 _HOUR_S = 3600.0
 
-Reliability = Callable[[Connection, float, float], Mapping[tuple[str, str], float | None]]
-"""Chances that jobs of a run time succeed now, by cluster and node; None for a machine without history."""
 
-
-def report_nodes(
-    engine: Engine, clock: Callable[[], float], expiry_s: float, reliability: Reliability | None = None
-) -> int:
+def report_nodes(engine: Engine, clock: Callable[[], float], expiry_s: float, machines: Machines) -> int:
     """Report every node with a batch within ``expiry_s``; return the number of changed ones.
 
-    With ``reliability``, the attribute of this name is the probability that the node stays for an hour.
+    The attribute ``reliability`` is the chance that a job of an hour succeeds there, where ``machines`` knows it.
     """
     now = clock()
     with engine.connect().execution_options(reading=True) as connection:
-        reports = list(_reports(connection, now - expiry_s, now, reliability))
+        reports = list(_reports(connection, now - expiry_s, now, machines))
     taken = take_reports(engine, reports, SOURCE, now, future_s=expiry_s, refuse_late=False)
     return taken.stored + taken.created
 
 
-def _reports(
-    connection: Connection, since: float, now: float, reliability: Reliability | None
-) -> Iterator[ResourceReport]:
+def _reports(connection: Connection, since: float, now: float, machines: Machines) -> Iterator[ResourceReport]:
     names = ("id", "cluster", "name", "cpus", "memory_total_bytes", "interfaces", "last_time")
     found = connection.execute(select(*(nodes.c[name] for name in names)).where(nodes.c.received_at >= since)).all()
-    scores = {} if reliability is None else reliability(connection, _HOUR_S, now)
+    chances = machines.chances(connection, _HOUR_S, now)
     for node in found:
         samples = read_samples(connection, node.id, node.last_time, node.last_time, 1).rows()[:-3:-1]
         if samples:
             attributes: dict[str, Value] = {"cluster": node.cluster, "node": node.name}
-            if (score := scores.get((node.cluster, node.name))) is not None:
-                attributes["reliability"] = round(score, 4)
+            if (chance := chances.get((node.cluster, node.name))) is not None:
+                attributes["reliability"] = round(chance, 4)
             yield ResourceReport(
                 f"{node.cluster}/{node.name}",
                 NODES,

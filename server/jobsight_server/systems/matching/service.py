@@ -18,6 +18,7 @@ from jobsight_scheduler.matching.read import check_size, read_objectives
 from jobsight_scheduler.matching.rounds import JobInRounds, RoundAnswer, match_round
 from jobsight_server.forecasts import AnswerReader
 from jobsight_server.ground.event_counts import add_event_counts
+from jobsight_server.queries.node_states import Machines
 from jobsight_server.systems.matching.batch import CheckedBatch, problem_of, read_batch
 from jobsight_server.systems.matching.catalogue import Catalogue
 from jobsight_server.systems.matching.reports import LOOK_AT_NODES_S, NODES, SOURCE, report_nodes
@@ -64,10 +65,11 @@ class Matcher:
         settings: MatchingSettings,
         answers: AnswerReader,
         clock: Callable[[], float],
+        machines: Machines,
     ) -> None:
         self.settings = settings
         self._read_engine, self._write_engine = read_engine, write_engine
-        self._answers, self._clock = answers, clock
+        self._answers, self._clock, self._machines = answers, clock, machines
         self._catalogue, self._shown = Catalogue(settings.expiry_s), Catalogue(settings.expiry_s)
         self._turn, self._looking = threading.Lock(), threading.Lock()
         self._looked_at = -LOOK_AT_NODES_S
@@ -180,7 +182,7 @@ class Matcher:
         self._refresh()
         if NODES in types and now - self._looked_at >= LOOK_AT_NODES_S and self._has_its_nodes_from_agents():
             self._looked_at = now
-            report_nodes(self._write_engine, self._clock, self.settings.expiry_s)
+            report_nodes(self._write_engine, self._clock, self.settings.expiry_s, self._machines)
             self._refresh()
         chosen = read_objectives(self._catalogue.objectives if objectives is None else objectives, "objectives")
         problem = problem_of(jobs, self._catalogue.resources_of(types, now), chosen, now)
@@ -191,9 +193,8 @@ class Matcher:
             self._catalogue.refresh(connection)
 
     def _has_its_nodes_from_agents(self) -> bool:
-        """Return whether nodes are compute servers: nobody defines some, and no periodic work reports them."""
-        known = self._catalogue.resources.values()
-        return not self.settings.from_agents and all(one.source == SOURCE for one in known if one.type == NODES)
+        """Return whether no administrator or monitor defines compute servers."""
+        return all(one.source == SOURCE for one in self._catalogue.resources.values() if one.type == NODES)
 
     def _decide(self, problem: Problem, spent: TimeSpent) -> Answer:
         begin = time.perf_counter()

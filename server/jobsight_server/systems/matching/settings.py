@@ -12,10 +12,6 @@ class MatchingSettings(Section, frozen=True, kw_only=True):
 
     SECTION: ClassVar[str] = "matching"
 
-    from_agents: Annotated[
-        bool,
-        setting("report nodes to matching every 15 s, instead of when a job asks for one, and with their reliability"),
-    ] = False
     hold_s: Annotated[
         float, setting("duration of a match, unless renewed, if its job states none", ge=1, le=366 * 86400)
     ] = 900.0

@@ -17,6 +17,7 @@ from tests import make
 from tests.held import over_capacity
 
 from jobsight_server.forecasts import AnswerReader, forecast_config
+from jobsight_server.queries.node_states import Machines
 from jobsight_server.systems.matching.periodic import MatchingRounds
 from jobsight_server.systems.matching.service import Matcher
 from jobsight_server.systems.matching.settings import MatchingSettings
@@ -288,7 +289,8 @@ def rounds_of(served: Any, clock: Callable[[], float] | None = None, **config: A
     """The background's rounds, over the same database and clock; ``clock``: another one of the matcher."""
     here = served.app.extensions["jobsight"]
     answers = AnswerReader(forecast_config(here.settings))
-    matcher = Matcher(here.read_engine, served.engine, MatchingSettings(**config), answers, clock or served.clock)
+    own, at = MatchingSettings(**config), clock or served.clock
+    matcher = Matcher(here.read_engine, served.engine, own, answers, at, Machines())
     return MatchingRounds(matcher, served.engine, served.clock)
 
 

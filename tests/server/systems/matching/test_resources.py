@@ -8,6 +8,7 @@ import pytest
 from tests import make
 from tests.make import to_match
 
+from jobsight_server.queries.node_states import Machines
 from jobsight_server.systems.matching.reports import report_nodes
 
 API = "/api/v1"
@@ -184,6 +185,7 @@ def test_a_batch_finds_the_nodes_of_a_site_without_a_setting(served: Any, admin:
 
 
 @pytest.mark.storage
+@pytest.mark.storage
 def test_nodes_of_agents_are_compute_servers(served: Any, admin: Any) -> None:
     """Two samples 20 s apart: 30 CPU seconds are 1.5 processors, 250 MB in and out are 200 Mb/s."""
     now = served.clock.now
@@ -194,13 +196,13 @@ def test_nodes_of_agents_are_compute_servers(served: Any, admin: Any) -> None:
         moved = 250_000_000
         rows = [(now - 25, 0, 0, 0.0, 2**30, 0.0), (now - 5, moved, moved, 30.0, 2**30, 0.0)]
         make.readings(connection, number, rows)
-    assert report_nodes(served.engine, served.clock, 90.0) >= 1
+    assert report_nodes(served.engine, served.clock, 90.0, Machines()) >= 1
     found = admin.get(f"{API}/resources/alpha/m1").json
     free = {name: capacity["free"] for name, capacity in found["capacities"].items()}
     assert free == pytest.approx({"slots": 2.5, "memory_gib": 7.0, "bandwidth_mbps": 800.0})
     assert found["attributes"] == {"cluster": "alpha", "node": "m1"}
     assert matched(admin, to_match("a", 2, where="cluster == 'alpha' and memory_gib >= 4")).keys() == {"a"}
-    assert report_nodes(served.engine, served.clock, 90.0) == 0, "nothing new was sent"
+    assert report_nodes(served.engine, served.clock, 90.0, Machines()) == 0, "nothing new was sent"
     served.clock.now += 200
-    assert report_nodes(served.engine, served.clock, 90.0) == 0
+    assert report_nodes(served.engine, served.clock, 90.0, Machines()) == 0
     assert matched(admin, to_match("b", 1)) == {}, "its agent is silent"

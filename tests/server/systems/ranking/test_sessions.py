@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import random
 
 import pytest
+<<<<<<< HEAD
 from sqlalchemy import event, select, text
+=======
+from sqlalchemy import select, text
+from tests import make
+>>>>>>> fe865b05 (Nodes reach matching in one way, when a job asks for one, and with their reliability: from_agents goes)
 from tests.server.systems.ranking.conftest import HOUR_S, START, Farm
 
-from jobsight_server.systems.matching.reports import report_nodes, take_reports
+from jobsight_server.serve.app import create_app
+from jobsight_server.settings.declared import Settings
+from jobsight_server.systems.matching.reports import take_reports
 from jobsight_server.systems.matching.resource_state import ResourceReport
-from jobsight_server.systems.matching.tables import resources
+from jobsight_server.systems.matching.service import Matcher
 from jobsight_server.systems.ranking.periodic import update_machines
-from jobsight_server.systems.ranking.queries import MachineRanker
 from jobsight_server.systems.ranking.tables import machine_outcomes, machine_sessions, machines
+from jobsight_server.web.kit.system_parts import part
 
 
 def test_one_long_batch_is_no_silence_and_an_agent_that_pauses_is_one(farm: Farm) -> None:
@@ -149,10 +155,18 @@ def test_reports_of_resources_carry_owners_to_their_machines(farm: Farm) -> None
 
 
 @pytest.mark.storage
-def test_nodes_that_are_resources_have_their_reliability_as_an_attribute(farm: Farm) -> None:
+def test_a_batch_may_ask_for_the_reliability_of_nodes(farm: Farm) -> None:
+    """One node was up for 30 hours, another was booted again every other hour, and a third is new."""
     farm.up("n1", 30)
+    for hour in range(29, 0, -2):
+        farm.report("n2", farm.now - hour * HOUR_S, farm.now - (hour - 0.9) * HOUR_S, f"boot-{hour}")
+    farm.report("n2", farm.now - 60, farm.now, "boot-0")
     farm.round()
-    assert report_nodes(farm.engine, lambda: farm.now, 90.0, MachineRanker().chances) == 1
-    with farm.engine.connect() as connection:
-        attributes = json.loads(connection.execute(select(resources.c.attributes)).scalar_one())
-    assert 0.5 < attributes["reliability"] < 1.0
+    farm.report("n3", farm.now - 60, farm.now)
+    app = create_app(Settings(), farm.engine, farm.engine, lambda: farm.now)
+    with app.app_context():
+        jobs = [make.to_match(f"on {count}", where="reliability > 0.8", count=count) for count in (1, 2)]
+        answer = part(Matcher).match(jobs)
+    assert [one.resources for one in answer.matches] == [{"c": ("alpha/n1",)}]
+    removed = "c: needs 2 distinct compute; of 3, reliability > 0.8 removes 2; 1 left"
+    assert [one.reason for one in answer.unmatched] == [removed]

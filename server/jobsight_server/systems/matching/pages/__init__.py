@@ -5,6 +5,7 @@ from __future__ import annotations
 from flask import Blueprint
 from sqlalchemy import Connection, exists, select
 
+from jobsight_server.systems.listed import rated_machines
 from jobsight_server.systems.matching.pages import definitions, matches, resources
 from jobsight_server.systems.matching.service import Matcher
 from jobsight_server.systems.matching.settings import MatchingSettings
@@ -28,4 +29,5 @@ def menu(connection: Connection) -> Menu:
 
 def make_part(here: AppContext) -> Matcher:
     settings = here.settings.section(MatchingSettings)
-    return Matcher(here.read_engine, here.write_engine, settings, here.answers, here.clock)
+    machines = rated_machines(here.settings)
+    return Matcher(here.read_engine, here.write_engine, settings, here.answers, here.clock, machines)
