@@ -84,7 +84,7 @@ def expected(engine: Engine) -> dict[tuple[Any, ...], dict[str, float]]:
                 ("cluster", ("", "", "", "")),
             ):
                 for metric, one in both:
-                    if period == "week" and (metric, level) != ("memory", "user"):
+                    if period == "week" and level != "user":
                         continue
                     sums = found[metric, level, period, day, row.cluster, *names]
                     for name, value in one.items():
@@ -314,15 +314,19 @@ def test_a_user_with_a_name_for_each_job_has_a_bounded_number_of_groups(engine: 
 
 
 @settings(max_examples=300)
-@given(st.integers(-1000, 60_000), st.integers(0, 1500))
-def test_months_and_days_make_up_the_span(first: int, length: int) -> None:
-    days = []
-    for period, day in periods_of(Days(first, first + length)):
+@given(st.integers(-1000, 60_000), st.integers(0, 1500), st.booleans())
+def test_months_weeks_and_days_make_up_the_span(first: int, length: int, by_week: bool) -> None:
+    days: list[int] = []
+    for period, day in periods_of(Days(first, first + length), by_week=by_week):
         date = as_date(day)
         if period == "month":
             assert date.day == 1
             after = (date + timedelta(31)).replace(day=1)
             days.extend(range(day, day + (after - date).days))
+        elif period == "week":
+            assert by_week
+            assert date.weekday() == 0
+            days.extend(range(day, day + 7))
         else:
             days.append(day)
     assert days == list(range(first, first + length + 1))

@@ -19,6 +19,7 @@ from jobsight_server.forecasts.rounds import lock_learning
 from jobsight_server.forecasts.stored_model import recommended_requests
 from jobsight_server.ground.amounts import DAY_S
 from jobsight_server.savings.sums.kept import (
+    BY_WEEK,
     LEVELS,
     SCORES_KEPT,
     WAITS_KEPT,
@@ -89,7 +90,7 @@ AMOUNTS_KEPT = KeptSums(
     "month",
     month_of,
     ("jobs", "without_request", "without_use", "without_bound"),
-    ("memory", "user"),
+    BY_WEEK,
 )
 KEPT = (AMOUNTS_KEPT, SCORES_KEPT, WAITS_KEPT)
 

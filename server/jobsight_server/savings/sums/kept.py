@@ -66,6 +66,8 @@ def levels_of(name: GroupName) -> dict[str, GroupName]:
 
 
 LEVELS = tuple(levels_of(GroupName("", "", "", "", "")))
+BY_WEEK = "user"
+"""The level of most groups that a page reads: its amounts have sums of weeks too."""
 
 
 def counted_as(connection: Connection, names: Sequence[GroupName]) -> dict[GroupName, GroupName]:
@@ -148,8 +150,8 @@ _KEY = ("metric", "level", "period", "first_day", "group_id")
 class KeptSums:
     """One table: sums of ``columns``, for days and for the longer ``period``; ``period_of`` gives a day's.
 
-    ``is_used_by``: columns; one of them is above or below 0 in any row that still counts jobs. ``by_week``: the metric
-    and level that have sums of weeks too.
+    ``is_used_by``: columns; one of them is above or below 0 in any row that still counts jobs. ``by_week``: the level
+    that has sums of weeks too.
     """
 
     table: Table
@@ -159,7 +161,7 @@ class KeptSums:
     period: str
     period_of: Callable[[int], int]
     is_used_by: Sequence[str]
-    by_week: tuple[str, str] | None = None
+    by_week: str | None = None
 
     def add(
         self,
@@ -173,7 +175,7 @@ class KeptSums:
         ids_of = {name: [(level, ids[of[level]]) for level in self.levels] for name, of in of_names.items()}
         for (metric, day, name), total in sums.items():
             for level, group_id in ids_of[name]:
-                for period, first_day in (("day", day), *self._longer(metric, level, day)):
+                for period, first_day in (("day", day), *self._longer(level, day)):
                     key = (metric, level, period, first_day, group_id)
                     before = added.get(key)
                     added[key] = total if before is None else [a + b for a, b in zip(before, total, strict=True)]
@@ -189,7 +191,7 @@ class KeptSums:
         sums = {name: of[name] + insert.excluded[name] for name in self.columns}
         minus = insert.on_conflict_do_update(index_elements=_KEY, set_=sums)
         for key in self._keys(day):
-            for period, begin in self._longer(key["of_metric"], key["of_level"], day):
+            for period, begin in self._longer(key["of_level"], day):
                 connection.execute(minus, {**key, "longer": period, "begin": begin})
             connection.execute(delete(self.table).where(*self._of_key()), key)
 
@@ -197,11 +199,11 @@ class KeptSums:
         """Remove the rows of the day's longer periods that count no jobs."""
         empty = delete(self.table).where(*self._of_key(), *(self.table.c[name] == 0 for name in self.is_used_by))
         for key in self._keys(day):
-            for period, begin in self._longer(key["of_metric"], key["of_level"], day):
+            for period, begin in self._longer(key["of_level"], day):
                 connection.execute(empty, {**key, "of_period": period, "of_day": begin})
 
-    def _longer(self, metric: object, level: object, day: int) -> list[tuple[str, int]]:
-        weeks = [("week", week_of(day))] if (metric, level) == self.by_week else []
+    def _longer(self, level: object, day: int) -> list[tuple[str, int]]:
+        weeks = [("week", week_of(day))] if level == self.by_week else []
         return [(self.period, self.period_of(day)), *weeks]
 
     def _of_key(self) -> list[ColumnElement[bool]]:

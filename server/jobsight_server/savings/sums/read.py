@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, bindparam, func, select
 
 from jobsight_server.savings.sums.add import AMOUNTS, COLUMNS, METRICS, JobSums
-from jobsight_server.savings.sums.kept import month_of
+from jobsight_server.savings.sums.kept import BY_WEEK, month_of, week_of
 from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.schema import savings
 
@@ -118,7 +118,7 @@ def sums_of_all(
     of_groups = "" if ids is None else f" AND s.group_id IN ({', '.join(map(str, ids)) or 'NULL'})"
     # By group first: its names are looked up once, not for each day.
     query = (
-        f"WITH asked(period, first_day) AS (VALUES {_values(days)}), by_group AS "
+        f"WITH asked(period, first_day) AS (VALUES {_values(days, level == BY_WEEK)}), by_group AS "
         f"(SELECT s.group_id, {sums_as(columns)} FROM asked CROSS JOIN savings s "
         f"WHERE {_IN_PERIODS}{of_groups} GROUP BY s.group_id) "
         f"SELECT g.cluster, {names}, {', '.join(columns)} "
@@ -146,7 +146,7 @@ def sums_of_user(
 ) -> dict[tuple[str, str], JobSums]:
     """Return the sums by any column of the groups, for one user, by look-ups of the user's groups alone."""
     query = (
-        f'WITH asked(period, first_day) AS (VALUES {_values(days)}) SELECT g.cluster, g."{noun}" AS name, '
+        f'WITH asked(period, first_day) AS (VALUES {_values(days, False)}) SELECT g.cluster, g."{noun}" AS name, '
         f"{sums_as(COLUMNS)} FROM savings_groups g CROSS JOIN asked CROSS JOIN savings s WHERE {_IN_PERIODS} "
         'AND s.group_id = g.id AND g.cluster = ? AND g."user" = ? GROUP BY 1, 2'
     )
@@ -154,24 +154,38 @@ def sums_of_user(
     return {(place, name): JobSums._make(sums) for place, name, *sums in rows}
 
 
-def periods_of(days: Days) -> list[tuple[str, int]]:
+def periods_of(days: Days, *, by_week: bool = False) -> list[tuple[str, int]]:
     """Return the months within the days, and each day before and after these, by their first day.
+
+    ``by_week``: whole weeks, too, instead of their days.
 
     >>> periods_of(Days(20_147, 20_210))  # 2025-02-28 to 2025-05-02
     [('day', 20147), ('month', 20148), ('month', 20179), ('day', 20209), ('day', 20210)]
+    >>> periods_of(Days(20_183, 20_192), by_week=True)  # a Saturday to a Monday
+    [('day', 20183), ('day', 20184), ('week', 20185), ('day', 20192)]
     """
     begin, end = month_of(days.first), month_of(days.last + 1)
     if begin < days.first:
         begin = _next_month(begin)
-    if begin >= end:
-        return [("day", day) for day in range(days.first, days.last + 1)]
-    months = [begin]
-    while (following := _next_month(months[-1])) < end:
-        months.append(following)
+    months = []
+    while begin < end:
+        months.append(begin)
+        begin = _next_month(begin)
+    before = months[0] if months else days.last + 1
     return [
-        *(("day", day) for day in range(days.first, begin)),
+        *_weeks_and_days(days.first, before, by_week=by_week),
         *(("month", month) for month in months),
-        *(("day", day) for day in range(end, days.last + 1)),
+        *_weeks_and_days(max(before, end), days.last + 1, by_week=by_week),
+    ]
+
+
+def _weeks_and_days(first: int, beyond: int, *, by_week: bool) -> list[tuple[str, int]]:
+    weeks = range(week_of(first + 6), beyond - 6, 7) if by_week else range(0)
+    before, after = (weeks[0], weeks[-1] + 7) if weeks else (beyond, beyond)
+    return [
+        *(("day", day) for day in range(first, before)),
+        *(("week", week) for week in weeks),
+        *(("day", day) for day in range(after, beyond)),
     ]
 
 
@@ -180,5 +194,5 @@ def _next_month(month: int) -> int:
 
 
 @lru_cache(64)
-def _values(days: Days) -> str:
-    return ", ".join(f"('{period}', {first_day})" for period, first_day in periods_of(days))
+def _values(days: Days, by_week: bool) -> str:
+    return ", ".join(f"('{period}', {first_day})" for period, first_day in periods_of(days, by_week=by_week))
