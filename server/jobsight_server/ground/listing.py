@@ -10,6 +10,8 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from jobsight_server.ground.answers import Record
 from jobsight_server.ground.errors import RefusedError
@@ -67,17 +69,30 @@ class Asked:
         cursor = None if last is None else urlsafe_b64encode(key).decode().rstrip("=")
         return self.page, max(1, -(-total // self.limit)), total, cursor
 
+    def near(self, values: NDArray[np.float64]) -> list[int]:
+        """Return the places of the values that can be on the page, those of NaN last."""
+        known, end = values[~np.isnan(values)], self.page * self.limit
+        if end >= len(known):
+            return [*range(len(values))]
+        sign = -1.0 if self.descending else 1.0
+        found: list[int] = np.flatnonzero(sign * values <= np.partition(sign * known, end)[end]).tolist()
+        return found
+
     def page_of(
-        self, rows: Iterable[Entry], value: Callable[[Entry], Any], tie: Callable[[Entry], tuple[Any, ...]]
+        self,
+        rows: Iterable[Entry],
+        value: Callable[[Entry], Any],
+        tie: Callable[[Entry], tuple[Any, ...]],
+        total: int | None = None,
     ) -> tuple[Position, list[Entry]]:
         """Return the page of ``rows`` by ``value``, equal ones by ``tie`` (ascending in either order), those without a
-        value last.
+        value last. ``total``: how many there are, if ``rows`` are those ``near`` the page.
 
         Raises:
             RefusedError: a cursor of another list.
         """
         valued = [(value(row), row) for row in rows]
-        total, end = len(valued), self.page * self.limit
+        total, end = len(valued) if total is None else total, self.page * self.limit
         known = [each for each, _ in valued if each is not None]
         if self.after is None and end < len(known):  # no later value is put in order
             edge, sign = (nlargest if self.descending else nsmallest)(end + 1, known)[end], self.descending

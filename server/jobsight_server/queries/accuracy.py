@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import sqrt
-from operator import attrgetter, itemgetter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from math import isnan, sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import Connection, func, select
+from numpy.typing import NDArray
+from sqlalchemy import Connection
 
 from jobsight_predictor.evaluation.breaks import DROP, Break, find_break
 from jobsight_predictor.metrics import METRICS
@@ -17,36 +18,35 @@ from jobsight_server.ground.listing import Asked, Listing, ListPage
 from jobsight_server.ground.parameters import OF_DAYS, Parameter, choice_of, range_parameters
 from jobsight_server.savings.sums.kept import PARTS, SCORES, Date, date_text, week_of
 from jobsight_server.savings.sums.read import Days
-from jobsight_server.storage.engine import fetch, fetch_by_keys
-from jobsight_server.storage.schema import forecast_scores
+from jobsight_server.storage.engine import fetch, fetch_by_keys, keyed
+from jobsight_server.storage.schema import savings_groups
 
 RECENT_WEEKS = 2
 
-_SUMS = ", ".join(f"CAST(sum({name}) AS BIGINT) AS {name}" for name in SCORES)
-_OF_WEEKS = "metric = ? AND level = ? AND period = 'week' AND first_day BETWEEN ? AND ?"
-# A database may add whole numbers up to decimal ones.
-_FELL_BY = (
-    f"CAST(coalesce(CASE WHEN recent_jobs > 0 THEN (best - recent * 1.0 / recent_jobs) / {PARTS} END, 0) "
-    "AS DOUBLE PRECISION)"
-)
+_BEST_JOBS = 10
+"""Fewer jobs of a week make no best week."""
+
+_BEST = f"max(CASE WHEN jobs >= {_BEST_JOBS} THEN accuracy / jobs ELSE 0 END)"
+_RECENT = "sum(CASE WHEN first_day >= {{recent}} THEN {name} ELSE 0 END)"
+_RECENT_JOBS, _RECENTLY = (_RECENT.format(name=name) for name in ("jobs", "accuracy"))
+# Whole numbers, as a database may add them up to decimal ones.
 _TOTALS = (
-    f"WITH by_group AS (SELECT group_id, {_SUMS}, max(CASE WHEN jobs >= 10 THEN accuracy / jobs END) AS best, "
-    "sum(CASE WHEN first_day >= ? THEN jobs END) AS recent_jobs, "
-    "sum(CASE WHEN first_day >= ? THEN accuracy END) AS recent FROM forecast_scores "
-    f"WHERE {_OF_WEEKS}{{some}} GROUP BY group_id) "
-    f"SELECT group_id, g.cluster, {{name}}, '{{metric}}', {', '.join(SCORES)}, {_FELL_BY} "
-    "FROM by_group JOIN savings_groups g ON g.id = by_group.group_id WHERE jobs > 0"
+    f"SELECT {{number}}, group_id, {{sums}}, {_BEST}, CAST({_RECENT_JOBS} AS BIGINT), CAST({_RECENTLY} AS BIGINT) "
+    "FROM forecast_scores WHERE metric = ? AND level = ? AND period = 'week' AND first_day BETWEEN ? AND ?"
 )
-# Of thousands of users few have a best week, and few of them fell: they are found where they are read.
-_WITH_BEST = f" AND group_id IN (SELECT group_id FROM forecast_scores WHERE {_OF_WEEKS} AND jobs >= 10)"
-# Without an index for the metric, or SQLite reads all groups of the days for each group.
+_WITH_JOBS = " GROUP BY group_id HAVING sum(jobs) > 0"
+# Of thousands of users few have a best week, and few of them fell.
+_FELL = (
+    f" AND (jobs >= {_BEST_JOBS} OR first_day >= {{recent}}) GROUP BY group_id "
+    f"HAVING {_BEST} * {_RECENT_JOBS} > {_RECENTLY}"
+)
+# No join with the asked ones: of many, SQLite would first make a filter of all rows.
 _EACH = (
-    "WITH asked(group_id, metric) AS (VALUES {{asked}}) "
-    f"SELECT s.group_id, s.metric, s.first_day, {', '.join(f's.{name}' for name in SCORES)} "
-    "FROM asked CROSS JOIN forecast_scores s WHERE s.level = '{level}' AND s.group_id = asked.group_id "
-    "AND s.metric || '' = asked.metric AND s.period = '{period}' AND s.first_day BETWEEN {first} AND {last} "
-    "ORDER BY s.group_id, s.metric, s.first_day"
+    f"SELECT group_id, metric, first_day, {', '.join(SCORES)} FROM forecast_scores WHERE level = '{{level}}' "
+    "AND group_id IN (VALUES {{asked}}) AND period = '{period}' AND first_day BETWEEN {first} AND {last} "
+    "ORDER BY group_id, metric, first_day"
 )
+_NEWEST = "SELECT max(first_day) FROM forecast_scores WHERE metric = ? AND level = 'cluster' AND period = 'week'"
 
 
 class Scores(NamedTuple):
@@ -59,54 +59,69 @@ class Scores(NamedTuple):
     held: int
 
 
-class GroupScores(NamedTuple):
-    """All weeks of one group in one metric, and its ``Scores``; ``fell_by``: its best week less its last weeks, 0 if
-    unknown."""
+class ScoredGroup(NamedTuple):
+    """A group in one metric."""
 
     group_id: int
     cluster: str
     name: str
     metric: str
-    jobs: int
-    accuracy: int
-    within20: int
-    bounds: int
-    held: int
-    fell_by: float
 
 
-def scores_of_all(
+Totals = Mapping[str, NDArray[Any]]
+"""Each group in each metric: its number and that of the metric, sums by name, and ``fell_by``: its best week less its
+last weeks."""
+_METRICS = tuple(METRICS)
+
+
+def totals_of_all(
     connection: Connection,
-    metric: str,
     level: str,
     first_week: int,
     last_week: int,
-    cluster: str | None = None,
-    fell_by: float | None = None,
-) -> list[GroupScores]:
-    """Return each group of the level with a forecast in these weeks, named by their Mondays.
+    columns: Sequence[str] = SCORES,
+    metrics: Iterable[str] = METRICS,
+    *,
+    only_fell: bool = False,
+) -> Totals:
+    """Return the groups of the level with a forecast in these weeks, named by their Mondays.
 
-    With ``fell_by`` only those that fell by this much or more.
+    ``only_fell``: only those that fell; ``columns`` of some of their weeks.
     """
-    column = 'g."user"' if level == "user" else f"g.{level}"
-    recent, weeks = last_week - 7 * (RECENT_WEEKS - 1), (metric, level, first_week, last_week)
-    some, ends = ("", ()) if fell_by is None else (_WITH_BEST, weeks)
-    query, asked = _TOTALS.format(name=column, metric=metric, some=some), [recent, recent, *weeks, *ends]
-    for condition, value in ((" AND g.cluster = ?", cluster), (f" AND {_FELL_BY} >= ?", fell_by)):
-        if value is not None:
-            query += condition
-            asked.append(value)
-    return list(map(GroupScores._make, fetch(connection, query, tuple(asked))))
+    recent, sums = last_week - 7 * (RECENT_WEEKS - 1), (f"CAST(sum({name}) AS BIGINT)" for name in columns)
+    query = (_TOTALS + (_FELL if only_fell else _WITH_JOBS)).replace("{sums}", ", ".join(sums))
+    names, rows = ("metric", "group_id", *columns, "best", "recent_jobs", "recent"), []
+    for metric in metrics:
+        number = _METRICS.index(metric)
+        rows += fetch(connection, query.format(number=number, recent=recent), (metric, level, first_week, last_week))
+    numbers = np.fromiter(chain.from_iterable(rows), np.int64, len(rows) * len(names)).reshape(-1, len(names)).T
+    found = dict(zip(names, numbers, strict=True))
+    is_recent = found["recent_jobs"] > 0
+    recently = found["recent"] / np.maximum(found["recent_jobs"], 1)
+    return {**found, "fell_by": np.where(is_recent, (found["best"] - recently) / PARTS, 0.0)}
+
+
+def names_of(connection: Connection, level: str, totals: Totals, rows: Iterable[int]) -> dict[int, ScoredGroup]:
+    """Return the groups of these rows of ``totals``."""
+    groups = {row: int(totals["group_id"][row]) for row in rows}
+    query, ids = keyed(savings_groups, ("id",), "cluster", level), [(group,) for group in {*groups.values()}]
+    named = {group: of for group, *of in fetch_by_keys(connection, query, ids)}
+    return {
+        row: ScoredGroup(group, named[group][0], named[group][1], _METRICS[totals["metric"][row]])
+        for row, group in groups.items()
+    }
 
 
 def scores_of_each(
-    connection: Connection, level: str, period: str, groups: Sequence[tuple[int, str]], first: int, last: int
+    connection: Connection, level: str, period: str, groups: Iterable[tuple[int, str]], first: int, last: int
 ) -> dict[tuple[int, str], list[tuple[int, Scores]]]:
     """Return by group and metric (first day, scores) of each ``day`` or ``week`` that has any, rising."""
     query = _EACH.format(level=level, period=period, first=int(first), last=int(last))
     found: dict[tuple[int, str], list[tuple[int, Scores]]] = {group: [] for group in groups}
-    for group_id, metric, day, *sums in fetch_by_keys(connection, query, list(groups)):
-        found[group_id, metric].append((day, Scores(*sums)))
+    ids = [(group,) for group in dict.fromkeys(group for group, _ in found)]
+    for group_id, metric, day, *sums in fetch_by_keys(connection, query, ids):
+        if (group_id, metric) in found:
+            found[group_id, metric].append((day, Scores(*sums)))
     return found
 
 
@@ -201,43 +216,45 @@ class AccuracyList(ListPage):
 
 def newest_day(connection: Connection) -> int | None:
     """Return the last day of the newest week with a forecast."""
-    newest = select(func.max(forecast_scores.c.first_day)).filter_by(level="cluster", period="week")
-    found = [connection.scalar(newest.filter_by(metric=metric)) for metric in METRICS]
+    found = [day for metric in METRICS for (day,) in fetch(connection, _NEWEST, (metric,))]
     return max((day + 6 for day in found if day is not None), default=None)
 
 
-def broken(connection: Connection, by: str, *, every: bool = False) -> list[tuple[GroupScores, Break | None]]:
+def broken(connection: Connection, by: str, *, every: bool = False) -> list[tuple[ScoredGroup, Break | None]]:
     """Return the groups whose forecasts broke in the last eight weeks, the largest fall first; or ``every`` group."""
     newest = newest_day(connection)
     if newest is None:
         return []
-    first, last, least = week_of(newest - _BREAK_DAYS + 1), week_of(newest), None if every else _FELL_LEAST
-    groups = [of for metric in METRICS for of in scores_of_all(connection, metric, by, first, last, fell_by=least)]
-    breaks = _breaks(connection, by, first, last, groups)
-    found = [(group, breaks.get((group.group_id, group.metric))) for group in groups]
-    known = [each for each in found if every or each[1] is not None]
-    return sorted(known, key=lambda each: each[1].since - each[1].before if each[1] else 0.0)
+    first, last = week_of(newest - _BREAK_DAYS + 1), week_of(newest)
+    totals = totals_of_all(connection, by, first, last, ("jobs",), only_fell=not every)
+    breaks = _breaks(connection, by, first, last, totals)
+    rows = range(len(totals["jobs"])) if every else sorted(breaks)
+    found = [(group, breaks.get(row)) for row, group in names_of(connection, by, totals, rows).items()]
+    return sorted(found, key=lambda each: each[1].since - each[1].before if each[1] else 0.0)
 
 
 def accuracy_list(connection: Connection, asked: Asked, days: Days, promised: float, now: float) -> AccuracyList:
     """Return accuracy and share held by whole weeks; ``promised`` is the share of jobs to stay within what is
     recommended."""
     first, last, by, only = week_of(days.first), week_of(days.last), asked.of["by"] or BY[0], asked.of["metric"]
-    site = {
-        metric: _together(scores_of_all(connection, metric, "cluster", first, last, asked.cluster))
-        for metric in METRICS
-    }
-    groups = [
-        group
-        for metric in ([only] if only else METRICS)
-        for group in scores_of_all(connection, metric, by, first, last, asked.cluster)
-        if asked.keeps(group.cluster, group.name)
-    ]
-    breaks = _breaks(connection, by, first, last, groups)
-    valued, place = zip(_values(groups, breaks, asked), groups, strict=True), attrgetter("name", "cluster", "metric")
-    position, ordered = asked.page_of(valued, itemgetter(0), lambda each: place(each[1]))
-    shown = [group for _, group in ordered]
-    weeks = scores_of_each(connection, by, "week", [(group.group_id, group.metric) for group in shown], first, last)
+    site = _site(connection, first, last, asked.cluster)
+    of_sort = _PAIRS.get(asked.sort, _PAIRS["accuracy"])
+    columns = tuple(dict.fromkeys(("jobs", *of_sort)))
+    totals = totals_of_all(connection, by, first, last, columns, [only] if only else METRICS)
+    totals, names = _kept(connection, by, totals, asked)
+    breaks = _breaks(connection, by, first, last, totals)
+    values = _values(totals, breaks, asked)
+    total = len(totals["jobs"])
+    some = range(total) if values is None else asked.near(values)
+    groups = {row: names[row] for row in some} if names else names_of(connection, by, totals, some)
+    position, shown = asked.page_of(
+        groups.items(),
+        lambda each: getattr(each[1], asked.sort) if values is None else _known(values[each[0]]),
+        lambda each: (each[1].name, each[1].cluster, each[1].metric),
+        total,
+    )
+    keys = {row: (group.group_id, group.metric) for row, group in shown}
+    weeks = scores_of_each(connection, by, "week", keys.values(), first, last)
     any_counted = any(scores.jobs for scores in site.values())
     return AccuracyList(
         *position,
@@ -255,49 +272,75 @@ def accuracy_list(connection: Connection, asked: Asked, days: Days, promised: fl
             if scores.jobs or not METRICS[metric].of_gpus
         ],
         broken=len(breaks),
-        rows=[
-            _row(group, breaks.get((group.group_id, group.metric)), weeks[group.group_id, group.metric], promised)
-            for group in shown
-        ],
+        rows=[_row(group, breaks.get(row), weeks[keys[row]], promised) for row, group in shown],
     )
 
 
-def _breaks(
-    connection: Connection, by: str, first: int, last: int, groups: Sequence[GroupScores]
-) -> dict[tuple[int, str], Break]:
-    """Return the groups whose last weeks are below their best one, and whose days confirm it."""
-    fell = sorted((group for group in groups if group.fell_by >= _FELL_LEAST), key=lambda group: -group.fell_by)
-    keys = [(group.group_id, group.metric) for group in fell[:_LOOKED_AT]]
+def _site(connection: Connection, first: int, last: int, cluster: str | None) -> dict[str, Scores]:
+    """Return the scores of each metric over the clusters, or of one."""
+    totals = totals_of_all(connection, "cluster", first, last)
+    names = names_of(connection, "cluster", totals, range(len(totals["jobs"])))
     found = {}
-    for key, days in scores_of_each(connection, by, "day", keys, first, last + 6).items():
-        numbers = np.array([day for day, _ in days], dtype=np.int64)
-        jobs = np.array([scores.jobs for _, scores in days], dtype=np.float64)
-        sums = np.array([scores.accuracy / PARTS for _, scores in days], dtype=np.float64)
-        if (broken := find_break(numbers, jobs, sums)) is not None:
-            found[key] = broken
+    for metric in METRICS:
+        rows = [row for row, of in names.items() if of.metric == metric and cluster in (None, of.cluster)]
+        found[metric] = Scores(*(int(totals[name][rows].sum()) for name in SCORES))
     return found
 
 
-def _values(groups: Sequence[GroupScores], breaks: Mapping[tuple[int, str], Break], asked: Asked) -> list[Any]:
-    """Return the groups' sort keys; for ``break`` the size of the fall, then the lowest accuracy of enough jobs."""
-    if asked.sort in ("name", "metric", "jobs"):
-        return [getattr(of, asked.sort) for of in groups]
+def _kept(connection: Connection, by: str, totals: Totals, asked: Asked) -> tuple[Totals, Sequence[ScoredGroup]]:
+    """Return the groups that the request keeps, with their names if it asks for names."""
+    if asked.cluster is None and not asked.search:
+        return totals, ()
+    names = names_of(connection, by, totals, range(len(totals["jobs"])))
+    rows = [row for row, of in names.items() if asked.keeps(of.cluster, of.name)]
+    return {name: column[rows] for name, column in totals.items()}, [names[row] for row in rows]
+
+
+def _breaks(connection: Connection, by: str, first: int, last: int, totals: Totals) -> dict[int, Break]:
+    """Return the rows whose last weeks are below their best one, and whose days confirm it."""
+    fell = np.flatnonzero(totals["fell_by"] >= _FELL_LEAST)
+    fell = fell[np.argsort(-totals["fell_by"][fell], kind="stable")][:_LOOKED_AT]
+    keys = {int(row): (int(totals["group_id"][row]), _METRICS[totals["metric"][row]]) for row in fell}
+    days_of = scores_of_each(connection, by, "day", keys.values(), first, last + 6)
+    found = {}
+    for row, key in keys.items():
+        numbers = np.array([day for day, _ in days_of[key]], dtype=np.int64)
+        jobs = np.array([scores.jobs for _, scores in days_of[key]], dtype=np.float64)
+        sums = np.array([scores.accuracy / PARTS for _, scores in days_of[key]], dtype=np.float64)
+        if (broken := find_break(numbers, jobs, sums)) is not None:
+            found[row] = broken
+    return found
+
+
+_PAIRS = {"held": ("held", "bounds"), "within20": ("within20", "jobs"), "accuracy": ("accuracy", "jobs")}
+
+
+def _values(totals: Totals, breaks: Mapping[int, Break], asked: Asked) -> NDArray[Any] | None:
+    """Return the rows' sort keys, NaN without one; for ``break`` the size of the fall, then the lowest accuracy of
+    enough jobs. None if the key is in the group's name."""
+    if asked.sort in ("name", "metric"):
+        return None
+    if asked.sort == "jobs":
+        return totals["jobs"].astype(np.float64)
+    part, whole = (totals[name] for name in _PAIRS.get(asked.sort, _PAIRS["accuracy"]))
+    shares: NDArray[Any] = np.where(whole > 0, part / np.maximum(whole, 1), np.nan)
     if asked.sort in ("held", "within20"):
-        pairs = ((of.held, of.bounds) if asked.sort == "held" else (of.within20, of.jobs) for of in groups)
-        return [part / whole if whole else None for part, whole in pairs]
-    if asked.sort == "accuracy":
-        return [of.accuracy / of.jobs / PARTS for of in groups]
-    return [
-        4.0 + fall.before - fall.since  # beyond all others
-        if of.fell_by >= _FELL_LEAST and (fall := breaks.get((of.group_id, of.metric)))
-        else (-1.0 if asked.descending else 1.0) * (of.accuracy / of.jobs / PARTS + 2.0 * (of.jobs < FEWEST_JOBS))
-        for of in groups
-    ]
+        return shares
+    shares /= PARTS
+    if asked.sort == "break":
+        shares = (-1.0 if asked.descending else 1.0) * (shares + 2.0 * (totals["jobs"] < FEWEST_JOBS))
+        for row, fall in breaks.items():
+            shares[row] = 4.0 + fall.before - fall.since  # beyond all others
+    return shares
 
 
-def _row(group: GroupScores, fall: Break | None, weeks: Sequence[tuple[int, Scores]], promised: float) -> AccuracyRow:
+def _known(value: float) -> float | None:
+    return None if isnan(value) else float(value)
+
+
+def _row(group: ScoredGroup, fall: Break | None, weeks: Sequence[tuple[int, Scores]], promised: float) -> AccuracyRow:
     return AccuracyRow(
-        **_figures(group, promised),
+        **_figures(Scores(*map(sum, zip(*(of for _, of in weeks), strict=True))), promised),
         cluster=group.cluster,
         name=group.name,
         metric=group.metric,
@@ -318,7 +361,7 @@ def _row(group: GroupScores, fall: Break | None, weeks: Sequence[tuple[int, Scor
     )
 
 
-def _figures(scores: Scores | GroupScores, promised: float) -> dict[str, Any]:
+def _figures(scores: Scores, promised: float) -> dict[str, Any]:
     held = _share(scores.held, scores.bounds)
     chance = _SURE * sqrt(promised * (1 - promised) / scores.bounds) if scores.bounds else 0.0
     return {
@@ -331,11 +374,7 @@ def _figures(scores: Scores | GroupScores, promised: float) -> dict[str, Any]:
     }
 
 
-def _together(all_of: Sequence[GroupScores]) -> Scores:
-    return Scores(*(sum(getattr(of, name) for of in all_of) for name in SCORES))
-
-
-def _accuracy(of: Scores | GroupScores) -> float | None:
+def _accuracy(of: Scores) -> float | None:
     return _share(of.accuracy / PARTS, of.jobs)
 
 

@@ -7,7 +7,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
-from sqlalchemy import ColumnElement, Connection, false, func, select
+from sqlalchemy import ColumnElement, Connection, bindparam, false, func, select
 
 from jobsight_server.advice.words import AskLine, Scheduler, lines_to_ask
 from jobsight_server.decision.evidence import ASKED_FOR
@@ -22,7 +22,7 @@ from jobsight_server.savings.savings import Asking, SavingsRow, saving_row
 from jobsight_server.savings.sums.add import METRICS, JobSums
 from jobsight_server.savings.sums.kept import date_text, group_name
 from jobsight_server.savings.sums.read import Days, saved_amounts, stored_days, sums_of_user, widened, within
-from jobsight_server.storage.engine import rows_of
+from jobsight_server.storage.engine import RUNS, fetch, pieces
 from jobsight_server.storage.schema import jobs, profiles
 from jobsight_server.storage.schema.jobs import ASKED_MEMORY, ASKED_PROCESSORS, ASKED_WALLTIME, is_ended
 
@@ -116,7 +116,7 @@ def applications(
     scheduler: Scheduler | None = None,
 ) -> ApplicationList:
     """Return the applications of jobs that ended in these days, UTC; ``scheduler``: the syntax of the lines."""
-    counted = _counted(connection, cluster, user, days)
+    counted = connection.execute(_OF_USER, _chosen(cluster, user, days)).all()
     saved = _saved(connection, cluster, user, days)
 
     def value(row: Any) -> Any:
@@ -128,6 +128,7 @@ def applications(
     position, shown = asked.page_of(counted, value, lambda row: (row.application or "",))
     used = _used(connection, cluster, user, days, [row.application for row in shown])
     asking = Asking(connection, reader)
+    asking.prepare((cluster, user, _group(cluster, user, row.application)) for row in shown)
     found = []
     for row in shown:
         group = _group(cluster, user, row.application)
@@ -178,18 +179,37 @@ class _Run(NamedTuple):
     used: dict[str, float]
 
 
-def ended_of(cluster: str, user: str, days: Days, end: ColumnElement[Any] = jobs.c.end) -> list[Any]:
-    """Return the conditions for the user's runs that ended in these days."""
+def _ended_of(end: ColumnElement[Any]) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions for a user's runs that ended in these days."""
     # From the index alone: reading the rows of a user with many jobs takes most of a second.
-    of_user = [jobs.c.cluster == cluster, jobs.c.user == user, is_ended]
-    return [*of_user, end >= days.first * DAY_S, end < (days.last + 1) * DAY_S]
+    of_user = (jobs.c.cluster == bindparam("cluster"), jobs.c.user == bindparam("user"), is_ended)
+    return *of_user, end >= bindparam("since"), end < bindparam("until")
 
 
-def _counted(connection: Connection, cluster: str, user: str, days: Days) -> list[Any]:
-    number, last = func.count().label("jobs"), func.max(jobs.c.end).label("last_end")
-    # A sum, or SQLite would choose the index by end, which lacks the application.
-    query = select(jobs.c.application, number, last).where(*ended_of(cluster, user, days, jobs.c.end + 0))
-    return list(connection.execute(query.group_by(jobs.c.application)))
+_NUMBER, _LAST_END = func.count().label("jobs"), func.max(jobs.c.end).label("last_end")
+# A sum, or SQLite would choose the index by end, which lacks the application.
+_OF_USER = select(jobs.c.application, _NUMBER, _LAST_END).where(*_ended_of(jobs.c.end + 0)).group_by(jobs.c.application)
+_LAST = (
+    select(*jobs.c["id", "processors"], ASKED_PROCESSORS, ASKED_MEMORY, ASKED_WALLTIME)
+    .where(*_ended_of(jobs.c.end))
+    .order_by(jobs.c.end.desc(), jobs.c.id.desc())
+    .limit(READ)
+)
+_LAST_NAMED = _LAST.where(jobs.c.application == bindparam("application"))
+_LAST_UNNAMED = _LAST.where(jobs.c.application.is_(None))
+
+
+def _chosen(cluster: str, user: str, days: Days) -> dict[str, Any]:
+    return {"cluster": cluster, "user": user, "since": days.first * DAY_S, "until": (days.last + 1) * DAY_S}
+
+
+def last_ended(connection: Connection, cluster: str, user: str, application: str | None, days: Days) -> list[Any]:
+    """Return id, processors, and the requested processors, memory and time of the last ``READ`` runs of an application
+    that ended in these days."""
+    chosen = _chosen(cluster, user, days)
+    if application is None:
+        return fetch(connection, _LAST_UNNAMED, chosen)
+    return fetch(connection, _LAST_NAMED, chosen | {"application": application})
 
 
 def _saved(connection: Connection, cluster: str, user: str, days: Days) -> dict[str, dict[str, JobSums]]:
@@ -210,6 +230,7 @@ _VALUES = select(profiles.c.run_id, profiles.c.metric, profiles.c.value).where(
     profiles.c.metric.in_(_USED),
     profiles.c.value.is_not(None),
     profiles.c.shown_only == false(),
+    profiles.c.run_id.in_(RUNS),
 )
 
 
@@ -217,17 +238,15 @@ def _used(
     connection: Connection, cluster: str, user: str, days: Days, names: Collection[str | None]
 ) -> dict[str | None, list[_Run]]:
     """Return the last runs of these applications, with request, memory per processor, and use."""
-    asked = (ASKED_PROCESSORS.label("processors"), ASKED_MEMORY.label("memory"), ASKED_WALLTIME.label("walltime"))
-    ended = select(jobs.c.id, *asked).where(*ended_of(cluster, user, days))
-    last = ended.order_by(jobs.c.end.desc(), jobs.c.id.desc()).limit(READ)
     found: dict[str | None, list[_Run]] = {}
     by_id = {}
     for name in names:
-        for run_id, processors, memory, walltime in connection.execute(last.where(jobs.c.application == name)):
+        for run_id, _, processors, memory, walltime in last_ended(connection, cluster, user, name, days):
             run = by_id[run_id] = _Run(memory / (processors or 1) if memory else None, walltime or None, {})
             found.setdefault(name, []).append(run)
-    for run_id, metric, value in rows_of(connection, _VALUES, profiles.c.run_id, list(by_id)):
-        by_id[run_id].used[metric] = value
+    for runs in pieces(list(by_id)):
+        for run_id, metric, value in fetch(connection, _VALUES, {"runs": runs}):
+            by_id[run_id].used[metric] = value
     return found
 
 

@@ -12,8 +12,8 @@ from jobsight_server.ground.answers import Record
 from jobsight_server.queries.changed_use import Histogram
 from jobsight_server.savings.by_week import mean_node
 from jobsight_server.savings.sums.add import COLUMNS, JobSums
-from jobsight_server.savings.sums.kept import as_date
-from jobsight_server.savings.sums.read import Days, stored_days, sums_of_all, sums_of_user, widened
+from jobsight_server.savings.sums.kept import GroupName, as_date, known_ids
+from jobsight_server.savings.sums.read import Days, stored_days, sums_of_all, widened
 
 LISTED = 10
 """Lines of evidence behind a finding."""
@@ -70,17 +70,18 @@ class FindingsSite:
     days: Days | None
     weeks: float
 
-    def sums(self, metric: str, level: str = "user", columns: Sequence[str] = COLUMNS) -> list[Row]:
-        """Return cluster, name and sums of each user or cluster."""
+    def sums(
+        self, metric: str, level: str = "user", columns: Sequence[str] = COLUMNS, ids: Any = None, having: str = ""
+    ) -> list[Row]:
+        """Return cluster, name and sums of each user or cluster ``having`` these, or of those with ``ids``."""
         if self.days is None:
             return []
-        return sums_of_all(self.connection, metric, self.days, level, columns=columns)
+        return sums_of_all(self.connection, metric, self.days, level, columns=columns, ids=ids, having=having)
 
-    def memory_of(self, cluster: str, user: str) -> JobSums:
-        """Return the sums of one user's memory."""
-        assert self.days is not None  # of a user with sums
-        (sums,) = sums_of_user(self.connection, "memory", self.days, "user", cluster, user).values()
-        return sums
+    def memory_of(self, cluster: str, users: Sequence[str]) -> dict[str, JobSums]:
+        """Return the sums of these users' memory."""
+        ids = known_ids(self.connection, [GroupName(cluster, user, "", "", "") for user in users]).values()
+        return {user: JobSums._make(sums) for _, user, *sums in self.sums("memory", ids=ids)}
 
     def jobs(self, cluster: str, **filters: str) -> dict[str, str]:
         """Return the filters of a list of the cluster's jobs that ended in these days."""

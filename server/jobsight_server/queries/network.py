@@ -20,10 +20,10 @@ from jobsight_server.ground.answers import Record
 from jobsight_server.ground.listing import Asked, Listing, ListPage
 from jobsight_server.ground.parameters import NAME, Parameter, above_zero
 from jobsight_server.profiler.usage import link_speeds, speeds_of_links
-from jobsight_server.queries.applications import READ, ended_of
+from jobsight_server.queries.applications import last_ended
 from jobsight_server.queries.node_states import NodeName, node_loads
 from jobsight_server.savings.sums.kept import OTHER
-from jobsight_server.savings.sums.read import Days, stored_days, sums_of_all, widened, within
+from jobsight_server.savings.sums.read import Days, applications, stored_days, widened, within
 from jobsight_server.storage.engine import fetch, rows_of
 from jobsight_server.storage.schema import job_nodes, jobs, nodes, profiles
 
@@ -45,7 +45,6 @@ BUSY, FULL = 0.5, 0.95
 MEASURED_LEAST = 5
 """Measured jobs below which an application is not judged."""
 _NODES_LISTED = 20
-_COUNTED = ("used", "jobs", "without_request", "without_use", "without_bound")
 
 Verdict = Literal["spread", "keep", "unknown"]
 
@@ -193,10 +192,12 @@ def network_use(
     """Return a page of the applications; without ``uplink_bps`` an uplink carries what a node's link does."""
     last, of = day_of(now), asked.of
     days = Days(last - SPAN_DAYS + 1, last)
-    counted = _counted(connection, days, asked.cluster)
-    wanted = [each for each in counted if of["user"] in (None, each[1]) and of["application"] in (None, each[2])]
+    stored = stored_days(connection)
+    counted = within(days, stored)
+    names = {"cluster": asked.cluster, "user": of["user"], "application": of["application"]}
+    rows = applications(connection, widened(counted, stored), names, asked) if stored and counted else (0, [])
     place = itemgetter({"application": 2, "jobs": 3, "processor_hours": 4}[asked.sort])
-    position, shown = asked.page_of(wanted, place, lambda row: row[:3])
+    position, shown = asked.page_of(rows[1], place, lambda row: row[:3], rows[0])
     measured = _measured(connection, days, [row[:3] for row in shown])
     return NetworkUseList(*position, days.first, [_use(row, measured[row[:3]], of["uplink_bps"]) for row in shown])
 
@@ -317,19 +318,6 @@ def _jobs_on(connection: Connection, busy: Mapping[NodeName, float], now: float)
     ]
 
 
-def _counted(connection: Connection, days: Days, cluster: str | None) -> list[_Counted]:
-    stored = stored_days(connection)
-    counted = within(days, stored)
-    if stored is None or counted is None:
-        return []
-    rows = sums_of_all(connection, "runtime", widened(counted, stored), "group", cluster, _COUNTED)
-    found: dict[_Name, tuple[float, float]] = {}
-    for place, user, application, used, *counts in rows:  # a row for each queue and account
-        hours, number = found.get((place, user, application), (0.0, 0.0))
-        found[place, user, application] = hours + used, number + sum(counts)
-    return [(*name, int(number), used / 3600.0) for name, (used, number) in found.items() if number]
-
-
 _COUNTS = or_(profiles.c.lower_bound, ~profiles.c.shown_only)
 _BANDWIDTHS = select(*profiles.c["run_id", "value", "lower_bound", "attribution", "fabric"])
 _BANDWIDTHS = _BANDWIDTHS.where(profiles.c.metric == "bandwidth", profiles.c.value.is_not(None), _COUNTS)
@@ -342,9 +330,7 @@ def _measured(connection: Connection, days: Days, names: Sequence[_Name]) -> dic
     runs: dict[int, tuple[_Name, int | None]] = {}
     for name in names:
         cluster, user, application = name
-        last = select(jobs.c.id, jobs.c.processors).where(*ended_of(cluster, user, days))
-        last = last.where(jobs.c.application == (application or None)).order_by(jobs.c.end.desc(), jobs.c.id.desc())
-        for run_id, processors in fetch(connection, last.limit(READ), {}):
+        for run_id, processors, *_ in last_ended(connection, cluster, user, application or None, days):
             runs[run_id] = name, processors
     named = connection.execute(select(*nodes.c["cluster", "name", "interfaces"]))
     links = {(node.cluster, node.name): node.interfaces for node in named}

@@ -89,7 +89,9 @@ def _gains(site: FindingsSite, settings: Settings, rows: list[Row], unsure: Coll
         if held > bound and user not in unsure:
             of_cluster[cluster].append((bound - held, user))
     for cluster, users in of_cluster.items():
-        most = [(user, saved_amounts(site.memory_of(cluster, user), "memory")) for _, user in sorted(users)[:LISTED]]
+        first = [user for _, user in sorted(users)[:LISTED]]
+        sums = site.memory_of(cluster, first)
+        most = [(user, saved_amounts(sums[user], "memory")) for user in first]
         freed = over_users(of.freed_hours / site.weeks / site.gib for _, of in most)
         if freed.amount < WORTH_HOURS:
             continue
@@ -133,11 +135,11 @@ def _idle(site: FindingsSite) -> Found:
         noun, of_node = ("processor", site.processors) if metric == "cpu" else ("GPU", _GPUS_OF_A_NODE)
         kind: Kind = "idle processors" if metric == "cpu" else "idle GPUs"
         what: Held = "processors" if metric == "cpu" else "gpus"
+        idle = f"sum(used) <= {at_most} * sum(requested)"
         found = [
             (cost, cluster, user, requested, used)
-            for cluster, user, requested, used in site.sums(metric, columns=("requested", "used"))
-            if used <= at_most * requested
-            and (cost := (requested - used) / 3600.0 / site.weeks / of_node) >= WORTH_HOURS
+            for cluster, user, requested, used in site.sums(metric, columns=("requested", "used"), having=idle)
+            if (cost := (requested - used) / 3600.0 / site.weeks / of_node) >= WORTH_HOURS
         ]
         for number, (cost, cluster, user, requested, used) in enumerate(sorted(found, reverse=True)):
             busy = f"{percent(used / requested)} of {requested / 3600.0 / site.weeks:,.0f} {noun}-hours a week"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from sqlalchemy import BigInteger, Connection, case, cast, func, select
 
@@ -12,6 +13,7 @@ from jobsight_server.ground.listing import Asked, Listing, ListPage
 from jobsight_server.savings.sums.kept import Date, GroupName, date_text, known_ids
 from jobsight_server.savings.sums.read import sums_of_all
 from jobsight_server.savings.use import Use, months, uses
+from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.schema import job_counts
 
 _SUMMED = {"processor_hours": "weight", "killed": "request_failures"}
@@ -53,21 +55,25 @@ def user_list(connection: Connection, asked: Asked) -> UserList:
         sums = sums_of_all(connection, "cpu", spans.now, "user", asked.cluster, (_SUMMED[asked.sort],))
         summed = {(cluster, user): amount for cluster, user, amount in sums}
 
-    def value(row: Any) -> Any:
-        return summed.get((row.cluster, row.user)) if asked.sort in _SUMMED else row._mapping[asked.sort]
-
+    value = attrgetter(asked.sort) if asked.sort not in _SUMMED else lambda row: summed.get(row[:2])
     position, rows = asked.page_of(_counted(connection, asked), value, lambda row: (row.user, row.cluster))
     ids = known_ids(connection, [GroupName(row.cluster, row.user, "", "", "") for row in rows]).values()
     month, before = ({}, {}) if spans is None else (uses(connection, days, "user", ids=ids) for days in spans)
-    users = [
-        User.of_row(row, month=month.get((row.cluster, row.user)), before=before.get((row.cluster, row.user)))
-        for row in rows
-    ]
+    users = [User(*row, month=month.get(row[:2]), before=before.get(row[:2])) for row in rows]
     first, last = (None, None) if spans is None else map(date_text, spans.now)
     return UserList(*position, first, last, users)
 
 
-def _counted(connection: Connection, asked: Asked) -> list[Any]:
+class _Counted(NamedTuple):
+    cluster: str
+    user: str
+    jobs: int
+    running: int
+    waiting: int
+    last_end: float | None
+
+
+def _counted(connection: Connection, asked: Asked) -> list[_Counted]:
     """Return the users who ran a job, with the numbers of their jobs."""
     of = job_counts.c
 
@@ -83,4 +89,4 @@ def _counted(connection: Connection, asked: Asked) -> list[Any]:
         query = query.where(of.cluster == asked.cluster)
     if asked.search:
         query = query.where(of.user.icontains(asked.search, autoescape=True))
-    return list(connection.execute(query.group_by(of.cluster, of.user).having(ran > 0)))
+    return list(map(_Counted._make, fetch(connection, query.group_by(of.cluster, of.user).having(ran > 0), {})))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import truediv
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, func, select
 
+from jobsight_server.ground.listing import Asked
 from jobsight_server.savings.sums.add import AMOUNTS, COLUMNS, METRICS, JobSums
 from jobsight_server.savings.sums.kept import BY_WEEK, month_of, week_of
 from jobsight_server.storage.engine import fetch
@@ -109,23 +110,63 @@ def sums_of_all(
     cluster: str | None = None,
     columns: Sequence[str] = COLUMNS,
     ids: Iterable[int] | None = None,
+    having: str = "",
 ) -> list[Any]:
     """Return cluster and name of each group of the level, or of these, with the sums of some ``COLUMNS``.
+
+    ``having``: SQL for a condition of the sums.
 
     Of the level "group" the name is two columns, user and application, with a row for each of its queues and accounts.
     """
     names = 'g."user", g.application' if level == "group" else f'g."{level}"'
     of_groups = "" if ids is None else f" AND s.group_id IN ({', '.join(map(str, ids)) or 'NULL'})"
-    # By group first: its names are looked up once, not for each day.
     query = (
-        f"WITH asked(period, first_day) AS (VALUES {_values(days, level == BY_WEEK)}), by_group AS "
-        f"(SELECT s.group_id, {sums_as(columns)} FROM asked CROSS JOIN savings s "
-        f"WHERE {_IN_PERIODS}{of_groups} GROUP BY s.group_id) "
+        f"WITH {_by_group(days, level, sums_as(columns), of_groups, having)} "
         f"SELECT g.cluster, {names}, {', '.join(columns)} "
         "FROM by_group JOIN savings_groups g ON g.id = by_group.group_id"
     )
     of_cluster = "" if cluster is None else " WHERE g.cluster = ?"
     return fetch(connection, query + of_cluster, (metric, level, *([] if cluster is None else [cluster])))
+
+
+def _by_group(days: Days, level: str, sums: str, of_groups: str = "", having: str = "") -> str:
+    # By group first: its names are looked up once, not for each day.
+    return (
+        f"asked(period, first_day) AS (VALUES {_values(days, level == BY_WEEK)}), by_group AS "
+        f"(SELECT s.group_id, {sums} FROM asked CROSS JOIN savings s "
+        f"WHERE {_IN_PERIODS}{of_groups} GROUP BY s.group_id{having and f' HAVING {having}'})"
+    )
+
+
+_OF_JOBS = (
+    "sum(jobs + without_request + without_use + without_bound) AS jobs, CAST(sum(used) AS DOUBLE PRECISION) AS used"
+)
+_APPLICATIONS = (
+    'WITH {by_group}, named AS MATERIALIZED (SELECT g.cluster, g."user", g.application, '
+    "CAST(sum(jobs) AS BIGINT) AS jobs, sum(used) / 3600.0 AS processor_hours "
+    "FROM by_group JOIN savings_groups g ON g.id = by_group.group_id WHERE {which} GROUP BY 1, 2, 3 "
+    "HAVING sum(jobs) > 0) SELECT named.*, (SELECT count(*) FROM named) FROM named"
+)
+_NEAR = " WHERE {sort} {side} (SELECT {sort} FROM named ORDER BY {sort} {order} LIMIT 1 OFFSET {last})"
+
+
+def applications(
+    connection: Connection, days: Days, of: Mapping[str, str | None], asked: Asked
+) -> tuple[int, list[Any]]:
+    """Return how many applications of users there are ``of`` these names, and cluster, user, application, jobs and
+    processor-hours of those near the page, or of all in a steady order."""
+    which = {name: value for name, value in of.items() if value is not None}
+    query = _APPLICATIONS.format(
+        by_group=_by_group(days, "group", _OF_JOBS),
+        which=" AND ".join(["1 = 1", *(f'g."{name}" = ?' for name in which)]),
+    )
+    values, last = ("runtime", "group", *which.values()), asked.page * asked.limit
+    if not asked.is_steady:
+        side, order = (">=", "DESC") if asked.descending else ("<=", "ASC")
+        rows = fetch(connection, query + _NEAR.format(sort=asked.sort, side=side, order=order, last=last), values)
+    if asked.is_steady or not rows:  # fewer than to the end of the page
+        rows = fetch(connection, query, values)
+    return rows[0][-1] if rows else 0, [row[:-1] for row in rows]
 
 
 def sums_by(
