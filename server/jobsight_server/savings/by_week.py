@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Table, func, select
+from sqlalchemy import Connection, Table, bindparam, func, select
 
 from jobsight_server.adjust.ledger import DONE
 from jobsight_server.ground.amounts import DAY_S, day_of
@@ -28,10 +28,12 @@ LISTED = 15
 _ASSUMED = 64.0, 256.0  # processors and GiB of a node, without agents
 _CHANGED_BEFORE_DAYS = 30
 """How long before the first week a job of it may have been changed."""
-_COUNTED = ("jobs", "requested", "reserved", "request_held", "bound_held", "request_failures")
+_POSSIBLE = savings.c.request_held - savings.c.bound_held
+_COUNTED = (*savings.c["jobs", "requested", "reserved"], _POSSIBLE, savings.c.request_failures)
 # Without names: they are looked up once, not for each week.
-_WEEKS = select(*savings.c["first_day", "group_id", *_COUNTED]).where(
-    savings.c.metric == "memory", savings.c.level == "user", savings.c.period == "week", savings.c.jobs > 0
+_WEEK = select(savings.c.group_id, *_COUNTED).where(
+    *(savings.c.metric == "memory", savings.c.level == "user", savings.c.period == "week"),
+    *(savings.c.first_day == bindparam("monday"), savings.c.jobs > 0),
 )
 _USERS = select(*savings_groups.c["id", "cluster", "user"]).filter_by(application="", queue="", account="")
 _OF_CHANGES = ("freed", "lowered", "lowered_ran_out", "shortened", "shortened_ran_out")
@@ -170,10 +172,11 @@ def _read(connection: Connection, cluster: str | None, mondays: list[int], gib: 
     if not mondays:
         return [], np.zeros((len(_COLUMNS), 0, 0))
     first, last = mondays[0], mondays[-1] + 6
-    rows = fetch(connection, _WEEKS.where(savings.c.first_day.between(first, last)), {})
-    of_weeks = np.fromiter(chain.from_iterable(rows), np.float64).reshape(-1, 2 + len(_COUNTED)).T
-    days, ids, jobs, requested, reserved, held, bound_held, ran_out = of_weeks
-    named = {group: user for group, place, user in connection.execute(_USERS) if cluster in (None, place)}
+    rows = [fetch(connection, _WEEK, {"monday": monday}) for monday in mondays]
+    weeks = np.repeat(np.arange(len(mondays)), [len(of) for of in rows])
+    of_weeks = np.fromiter(chain.from_iterable(chain.from_iterable(rows)), np.float64).reshape(-1, 1 + len(_COUNTED))
+    ids, *counted = of_weeks.T
+    named = {group: user for group, place, user in fetch(connection, _USERS, {}) if cluster in (None, place)}
     groups, places = np.unique(ids, return_inverse=True)
     of_groups = [named.get(int(group)) for group in groups]  # None on another cluster
     runs = changed_runs(connection, (first - _CHANGED_BEFORE_DAYS) * DAY_S, cluster)
@@ -182,8 +185,8 @@ def _read(connection: Connection, cluster: str | None, mondays: list[int], gib: 
     number = {user: n for n, user in enumerate(dict.fromkeys(known))}
     sums = np.zeros((len(_COLUMNS), len(number), len(mondays)))
     users = np.array([-1 if user is None else number[user] for user in of_groups], np.intp)[places]
-    here, weeks = users >= 0, (days.astype(np.intp) - first) // 7
-    for column, amounts in enumerate((jobs, requested, reserved, held - bound_held, ran_out)):
+    here = users >= 0
+    for column, amounts in enumerate(counted):
         np.add.at(sums[column], (users[here], weeks[here]), amounts[here])  # a user may be on several clusters
     for run in runs:
         counts = (run.less > 0, run.ran_out)
