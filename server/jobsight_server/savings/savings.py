@@ -113,12 +113,14 @@ _Application = tuple[str, str, str]
 
 
 class Asking:
-    """Recommends requests for jobs like the last ones of users' applications; reads each application's jobs once."""
+    """Recommends requests for jobs like the last ones of users' applications; reads each application's jobs once, and
+    the sums of each user."""
 
     def __init__(self, connection: Connection, reader: AnswerReader) -> None:
         self.connection = connection
         self._reader = reader
         self.runs = cache(partial(last_runs, connection))
+        self.sums_of_user = cache(partial(sums_of_user, connection))
         self.like = cache(self._like)
         self._advised: dict[_Application, tuple[LastRun, Recommendation] | None] = {}
 
@@ -159,11 +161,11 @@ class Asking:
 
 
 def counted_applications(
-    connection: Connection, by: str, user: str, metric: str, days: Days, group: _Name, sums: JobSums
+    asking: Asking, by: str, user: str, metric: str, days: Days, group: _Name, sums: JobSums
 ) -> list[tuple[_Name, JobSums]]:
     """Return the sums of this user's applications with counted jobs in a group, in the order of their advice."""
     is_one = by == "application"
-    found = {group: sums} if is_one else sums_of_user(connection, metric, days, "application", group[0], user)
+    found = {group: sums} if is_one else asking.sums_of_user(metric, days, "application", group[0], user)
     return sorted(((each, of) for each, of in found.items() if of.jobs), key=_order)
 
 

@@ -29,7 +29,6 @@ from jobsight_server.savings.sums.read import (
     saved_amounts,
     stored_days,
     sums_of_all,
-    sums_of_user,
     widened,
     within,
 )
@@ -147,7 +146,7 @@ def waste(connection: Connection, asking: Asking, asked: Asked, span: Days) -> W
     stored, by, user = stored_days(connection), asked.of["by"] or BY[0], asked.of["user"]
     days = within(span, stored)
     before_days = _before(days, stored)
-    read = partial(_sums, connection, stored, asked.cluster, user)
+    read = partial(_sums, asking, stored, asked.cluster, user)
     # Of thousands of groups, all of which have run times, few are shown with all of their sums.
     resource, _, figure = asked.sort.partition("_")
     of_all = {"runtime": ("jobs",), resource: _RANKED} if resource in _MEASURED else dict.fromkeys(_MEASURED, COLUMNS)
@@ -175,8 +174,9 @@ def waste(connection: Connection, asking: Asking, asked: Asked, span: Days) -> W
         )
         for name in names
     ]
-    totals = {each: JobSums._make(_total(_NONE, read("cluster", each, days))) for each in _MEASURED}
-    before = {each: _total(_NONE[: len(_BEFORE)], read("cluster", each, before_days, _BEFORE)) for each in _MEASURED}
+    level = "cluster" if user is None else by  # a user's sums by any noun have all of the user's jobs
+    totals = {each: JobSums._make(_total(_NONE, read(level, each, days))) for each in _MEASURED}
+    before = {each: _total(_NONE[: len(_BEFORE)], read(level, each, before_days, _BEFORE)) for each in _MEASURED}
     wasted: dict[str, Any] = {each: _waste(each, totals[each], before[each]) for each in _MEASURED}
     return WasteList(
         *position,
@@ -206,7 +206,7 @@ def _before(days: Days | None, stored: Days | None) -> Days | None:
 
 
 def _sums(
-    connection: Connection,
+    asking: Asking,
     stored: Days | None,
     cluster: str | None,
     user: str | None,
@@ -220,9 +220,9 @@ def _sums(
         return {}
     metric, whole, make = _MEASURED[resource], widened(days, stored), JobSums._make if columns == COLUMNS else tuple
     if user is not None and cluster is not None:
-        of_user = sums_of_user(connection, metric, whole, by, cluster, user)
+        of_user = asking.sums_of_user(metric, whole, by, cluster, user)
         return {name: make([getattr(sums, column) for column in columns]) for name, sums in of_user.items()}
-    rows = sums_of_all(connection, metric, whole, by, cluster, columns, ids)
+    rows = sums_of_all(asking.connection, metric, whole, by, cluster, columns, ids)
     return {(place, name): make(sums) for place, name, *sums in rows}
 
 
@@ -275,7 +275,7 @@ def _advice(
         if (found := sums[metric].get(name)) is not None and found.jobs
     }
     counted = {
-        (metric, name): counted_applications(asking.connection, by, user_of(name), metric, days, name, found)
+        (metric, name): counted_applications(asking, by, user_of(name), metric, days, name, found)
         for (metric, name), found in rows.items()
     }
     asking.prepare((name[0], user_of(name), of[0][0][1]) for (_, name), of in counted.items())
