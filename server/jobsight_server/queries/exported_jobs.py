@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Generator, Iterable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Generator, Iterable, Sequence
+from datetime import datetime, timedelta
+from itertools import islice
 from typing import Any, TextIO
 
 from sqlalchemy import Engine, select
@@ -98,21 +99,34 @@ def write_csv(out: TextIO, columns: Sequence[str], rows: Iterable[Sequence[Any]]
     """
     writer = csv.writer(out)  # with \r\n, as it quotes only characters of its line end
     writer.writerow(columns)
-    of_time = [name in set(times) for name in columns]
-    count = 0
-    for row in rows:
-        writer.writerow([_cell(value, is_time) for value, is_time in zip(row, of_time, strict=True)])
-        count += 1
+    of_time, rows, count = set(times), iter(rows), 0
+    while some := list(islice(rows, _AT_ONCE)):  # by column: most have nothing to change
+        named = zip(columns, zip(*some, strict=True), strict=True)
+        writer.writerows(zip(*(_cells(values, name in of_time) for name, values in named), strict=True))
+        count += len(some)
     return count
 
 
-def _cell(value: Any, is_time: bool) -> object:
-    if value is None:
-        return ""
+def _cells(values: Sequence[Any], is_time: bool) -> Sequence[Any]:
     if is_time:
-        return datetime.fromtimestamp(value, UTC).isoformat().replace("+00:00", "Z")
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        value = " ".join(value)
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+        return [value if value is None else f"{(_EPOCH + timedelta(seconds=value)).isoformat()}Z" for value in values]
+    kinds = {type(value) for value in values} - {type(None)}
+    if kinds <= {int, float} or (kinds == {str} and not any(map(_is_formula, {*values} - {None}))):
+        return values
+    return [write(value) if (write := _WRITE.get(type(value))) else value for value in values]
+
+
+def _is_formula(value: str) -> bool:
+    return value.startswith(_FORMULA)
+
+
+def _text(value: str) -> str:
+    return f"'{value}" if _is_formula(value) else value
+
+
+_EPOCH = datetime(1970, 1, 1)
+_WRITE: dict[type, Callable[[Any], str]] = {
+    str: _text,
+    bool: lambda value: str(value).lower(),
+    list: lambda value: _text(" ".join(value)),
+}

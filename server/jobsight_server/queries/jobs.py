@@ -292,7 +292,8 @@ def job_list(connection: Connection, reader: AnswerReader, now: float, asked: As
     position, shown = page_of_rows(connection, query, directed, replace(asked, is_steady=is_steady), total)
     running = [row for row in shown if row.state == RUNNING]
     forecasts, used = forecasts_of(connection, reader, running, WATCHED), used_so_far(connection, running, now)
-    listed = [Run.of_row(row, start=started(row), over_bound=over_bound(row.id, forecasts, used)) for row in shown]
+    starts, bounds = [started(row) for row in shown], [over_bound(row.id, forecasts, used) for row in shown]
+    listed = Run.of_rows(shown, start=starts, over_bound=bounds)
     return JobList(*position, listed, arrays, among_last)
 
 

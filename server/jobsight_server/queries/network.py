@@ -235,7 +235,7 @@ def _use(counted: _Counted, of: Sequence[MeasuredJob], uplink_bps: float | None)
 
 def network(connection: Connection, now: float, retention_s: float, use: NetworkUseList) -> Network:
     """Return the links now, and the page ``use`` of applications; readings are kept for ``retention_s``."""
-    rows = connection.execute(select(*nodes.c["id", "interfaces", "cluster", "name"]).order_by(nodes.c.id))
+    rows = fetch(connection, select(*nodes.c["id", "interfaces", "cluster", "name"]).order_by(nodes.c.id), {})
     links = {number: (speeds_of_links(interfaces), *name) for number, interfaces, *name in rows}
     since = now - retention_s - SPAN_DAYS * DAY_S
     hours = _full_hours(connection, since, {number: _carried(speeds) for number, (speeds, *_) in links.items()})
@@ -332,8 +332,8 @@ def _measured(connection: Connection, days: Days, names: Sequence[_Name]) -> dic
         cluster, user, application = name
         for run_id, processors, *_ in last_ended(connection, cluster, user, application or None, days):
             runs[run_id] = name, processors
-    named = connection.execute(select(*nodes.c["cluster", "name", "interfaces"]))
-    links = {(node.cluster, node.name): node.interfaces for node in named}
+    named = fetch(connection, select(*nodes.c["interfaces", "cluster", "name"]), {})
+    links = {tuple(name): interfaces for interfaces, *name in named}
     held = {run_id: of for run_id, *of in rows_of(connection, _HELD, _OF.run_id, list(runs))}
     found: dict[_Name, list[MeasuredJob]] = defaultdict(list)
     for row in rows_of(connection, _BANDWIDTHS, profiles.c.run_id, list(runs)):

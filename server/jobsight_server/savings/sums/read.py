@@ -144,7 +144,7 @@ _OF_JOBS = (
 _APPLICATIONS = (
     'WITH {by_group}, named AS MATERIALIZED (SELECT g.cluster, g."user", g.application, '
     "CAST(sum(jobs) AS BIGINT) AS jobs, sum(used) / 3600.0 AS processor_hours "
-    "FROM by_group JOIN savings_groups g ON g.id = by_group.group_id WHERE {which} GROUP BY 1, 2, 3 "
+    "FROM by_group JOIN savings_groups g ON g.id = by_group.group_id WHERE {which} GROUP BY 2, 3, 1 "
     "HAVING sum(jobs) > 0) SELECT named.*, (SELECT count(*) FROM named) FROM named"
 )
 _NEAR = " WHERE {sort} {side} (SELECT {sort} FROM named ORDER BY {sort} {order} LIMIT 1 OFFSET {last})"
