@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 
 from jobsight_agent import __version__
@@ -30,7 +31,34 @@ _HOOK_OPTIONS = ("spool", "host_root", "exclude", "counters_32bit", "cgroups")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a subcommand; return 0 if done, 1 if it failed, 2 after wrong usage."""
+    """Run a subcommand; return 0 if done, 1 if it failed, 2 after wrong usage, 141 if the output is closed.
+
+    What it prints is written at its end, where a failure to write cannot be mistaken for one of other files.
+    """
+    printed = io.StringIO()
+    try:
+        with redirect_stdout(printed):
+            return _command(argv)
+    finally:
+        _write(printed.getvalue())
+
+
+def _write(text: str) -> None:
+    """Write to standard output; exit where that fails."""
+    if not text or sys.stdout is None:  # closed
+        return
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        # The interpreter would complain about the buffered rest while shutting down.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            sys.exit(141)  # as shells report a program ended by SIGPIPE
+        sys.exit(f"jobsight-agent: standard output cannot be written: {error.strerror}")
+
+
+def _command(argv: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(prog="jobsight-agent", description="Measures this node for Jobsight.")
     parser.add_argument("--version", action="version", version=__version__)

@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from jobsight_server.command_line.escaping import with_output
 from jobsight_server.command_line.help_text import HelpParser
 from jobsight_server.ground.errors import UserError
 
@@ -49,10 +50,14 @@ _ALONE = ("design-cluster", "schedules")  # tools on a workload of one's own
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the named paper; return 0 if done, 1 if it failed, 2 for wrong usage, 130 if interrupted."""
+    """Run the named paper; return 0 if done, 1 if it failed, 2 for wrong usage, 130 if interrupted, 141 unread."""
+    return with_output("jobsight_papers", lambda: _run(argv))
+
+
+def _run(argv: Sequence[str] | None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["all"]:
-        return max(main([name, *arguments[1:]]) for name in PAPERS if name not in _ALONE)
+        return max(_run([name, *arguments[1:]]) for name in PAPERS if name not in _ALONE)
     if not arguments or arguments[0] not in PAPERS:
         return _overview(arguments)
     name = arguments[0]

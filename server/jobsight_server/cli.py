@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gc
 import importlib
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 
-from jobsight_server.command_line.escaping import OutputError, escaping_output
+from jobsight_server.command_line.escaping import with_output
 from jobsight_server.command_line.help_text import INSTALLED, HelpParser
 from jobsight_server.ground.errors import UserError
 from jobsight_server.systems.listed import systems
@@ -49,19 +48,7 @@ def all_commands() -> dict[str, tuple[str, str]]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit status: 0 done, 1 failed, 2 wrong usage, 141 output closed (`| head`)."""
-    try:
-        with escaping_output():
-            try:
-                return _run(argv)
-            finally:
-                sys.stdout.flush()
-    except OutputError as error:
-        # The buffered rest has nowhere to go; the interpreter would complain about it while shutting down.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), error.stream.fileno())
-        if isinstance(error.cause, BrokenPipeError):
-            return 141  # as shells report a program ended by SIGPIPE
-        print(f"jobsight: standard output cannot be written: {error.cause.strerror}", file=sys.stderr)
-        return 1
+    return with_output("jobsight", lambda: _run(argv))
 
 
 def _run(argv: Sequence[str] | None) -> int:

@@ -18,24 +18,34 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 
 
-def status_and_errors(arguments: list[str], place: Path, stdout: int) -> tuple[int, str]:
-    command = [sys.executable, "-m", "jobsight_server.cli", *arguments]
+def status_and_errors(module: str, arguments: list[str], place: Path, stdout: int) -> tuple[int, str]:
+    command = [sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=300, cwd=place)
     os.close(stdout)
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["report", "--help"], ["report", "log"]])
-def test_what_cannot_be_printed_is_an_error_and_nobody_reading_on_is_none(arguments: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "module", "commands"),
+    [
+        ("jobsight", "jobsight_server.cli", ("--help", "--version", "report --help", "report log")),
+        ("jobsight-agent", "jobsight_agent.cli", ("--help", "status --spool .")),
+        ("jobsight_papers", "jobsight_papers", ("--help", "ranking --help")),
+    ],
+)
+def test_what_cannot_be_printed_is_an_error_and_nobody_reading_on_is_none(
+    name: str, module: str, commands: tuple[str, ...], tmp_path: Path
+) -> None:
     """Parsers, consoles and ``print`` alike; the report prints more than a buffer holds."""
     shutil.copy(ROOT / "examples/accounting/20261101", tmp_path / "log")
-    read, write = os.pipe()
-    os.close(read)
-    status, errors = status_and_errors(arguments, tmp_path, write)
-    assert (status, "jobsight" in errors, "Traceback" in errors) == (141, False, False)
-    status, errors = status_and_errors(arguments, tmp_path, os.open("/dev/full", os.O_WRONLY))
-    assert (status, "Traceback" in errors) == (1, False)
-    assert errors.endswith("jobsight: standard output cannot be written: No space left on device\n")
+    for command in commands:
+        read, write = os.pipe()
+        os.close(read)
+        status, errors = status_and_errors(module, command.split(), tmp_path, write)
+        assert (status, "output" in errors, "Traceback" in errors) == (141, False, False)
+        status, errors = status_and_errors(module, command.split(), tmp_path, os.open("/dev/full", os.O_WRONLY))
+        assert (status, "Traceback" in errors) == (1, False)
+        assert errors.splitlines()[-1] == f"{name}: standard output cannot be written: No space left on device"
 
 
 def test_a_closed_output_is_as_none() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -54,8 +54,25 @@ class _Escaping(_Output):
         return len(text)
 
 
+def with_output(program: str, run: Callable[[], int]) -> int:
+    """Run a command whose output is escaped; return its status, 1 if its output fails, 141 if nobody reads it."""
+    try:
+        with _escaping_output():
+            try:
+                return run()
+            finally:
+                sys.stdout.flush()
+    except OutputError as error:
+        # The buffered rest has nowhere to go; the interpreter would complain about it while shutting down.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), error.stream.fileno())
+        if isinstance(error.cause, BrokenPipeError):
+            return 141  # as shells report a program ended by SIGPIPE
+        print(f"{program}: standard output cannot be written: {error.cause.strerror}", file=sys.stderr)
+        return 1
+
+
 @contextmanager
-def escaping_output() -> Iterator[None]:
+def _escaping_output() -> Iterator[None]:
     """Escape names in everything that is printed within the block, which raises ``OutputError`` where that fails."""
     with Path(os.devnull).open("w") as nowhere:  # for closed streams, which are None
         out, err = (cast(TextIO, _Escaping(stream or nowhere)) for stream in (sys.stdout, sys.stderr))
