@@ -117,15 +117,17 @@ class Server(Record):
 
 
 class Now(ListPage):
-    """Every cluster now. ``jobs`` are a page of the running ones, which ``users`` have; ``at_risk`` of these are likely
-    to run out within the hour, the first of which are ``running_out``. ``samples_per_s``: stored over the last 15
-    minutes, in bars of 15 s, oldest first.
+    """Every cluster now. ``jobs`` are a page of the running ones, which ``users`` have, on ``held_processors`` of the
+    ``processors`` of nodes with agents; ``at_risk`` of these are likely to run out within the hour, the first of which
+    are ``running_out``. ``samples_per_s``: stored over the last 15 minutes, in bars of 15 s, oldest first.
     """
 
     now: float
     nodes: NodeFigures
     runs: RunFigures
     users: int
+    held_processors: int
+    processors: int | None
     at_risk: int
     running_out: list[Foreseen]
     jobs: list[RunningJob]
@@ -147,7 +149,7 @@ def now_page(connection: Connection, now: float, asked: Asked) -> tuple[Now, lis
     """Return the figures with a page of the running jobs, and the load of each node."""
     out = running_out(connection, now)
     loads = node_loads(connection, now)
-    position, shown, running, users = _running(connection, now, asked, out, loads)
+    position, shown, running, users, held = _running(connection, now, asked, out, loads)
     events = read_event_counts(connection)
     statuses = Counter(load.status for load in loads.values())
     found = Now(
@@ -156,6 +158,8 @@ def now_page(connection: Connection, now: float, asked: Asked) -> tuple[Now, lis
         nodes=NodeFigures(len(loads), statuses["up"], statuses["late"], statuses["silent"]),
         runs=_run_figures(connection, running),
         users=users,
+        held_processors=held,
+        processors=connection.scalar(select(func.sum(nodes.c.cpus))),
         at_risk=len({(each.cluster, each.job_id) for each in out}),
         running_out=out[: asked.limit],
         jobs=shown,
@@ -206,9 +210,9 @@ class _RunningRow(NamedTuple):
 
 def _running(
     connection: Connection, now: float, asked: Asked, out: Sequence[Foreseen], loads: Mapping[NodeName, NodeLoad]
-) -> tuple[Position, list[RunningJob], int, int]:
-    """Return a page of the running jobs, their number and that of their users; only those shown of thousands become
-    records."""
+) -> tuple[Position, list[RunningJob], int, int, int]:
+    """Return a page of the running jobs, their number, that of their users and of their processors; only those shown of
+    thousands become records."""
     risks: dict[tuple[str, str], list[Resource]] = defaultdict(list)
     for each in out:
         risks[each.cluster, each.job_id].append(each.resource)
@@ -273,7 +277,7 @@ def _running(
         )
         for row, (bandwidth_bps, is_shared) in zip(shown, map(bandwidth, shown), strict=True)
     ]
-    return position, found, len(rows), len({row.user for row in rows})
+    return position, found, len(rows), len({row.user for row in rows}), sum(row.processors or 0 for row in rows)
 
 
 def _server(connection: Connection, now: float, events: Mapping[tuple[str, str], int]) -> Server:

@@ -1,4 +1,4 @@
-"""How long half of the jobs waited at most: from stored counts of jobs by how long they waited, by queue and day."""
+"""How long a share of the jobs waited at most: from stored counts of jobs by how long they waited, by queue and day."""
 
 from __future__ import annotations
 
@@ -10,10 +10,16 @@ from jobsight_server.savings.sums.kept import longest_wait_s
 from jobsight_server.storage.schema import savings_groups, waits
 
 
-def half_waited_s(
-    connection: Connection, name: ColumnElement[Any], period: str, days: tuple[int, int], cluster: str | None
+def waited_at_most_s(
+    connection: Connection,
+    name: ColumnElement[Any],
+    period: str,
+    days: tuple[int, int],
+    cluster: str | None,
+    tenths: int = 5,
 ) -> dict[Any, float]:
-    """Return by ``name``, a column of ``waits`` or of their groups, how long half of the jobs waited at most."""
+    """Return by ``name``, a column of ``waits`` or of their groups, how long so many tenths of the jobs waited at most:
+    half of them by default."""
     number, jobs = cast(waits.c.metric, Integer).label("number"), func.sum(waits.c.jobs)
     of_class = (
         select(
@@ -28,6 +34,6 @@ def half_waited_s(
         .group_by(name, number)
         .subquery()
     )
-    half = 2 * of_class.c.so_far >= of_class.c.of_all
-    query = select(of_class.c.name, func.min(of_class.c.number).label("number")).where(half).group_by(of_class.c.name)
+    some = 10 * of_class.c.so_far >= tenths * of_class.c.of_all
+    query = select(of_class.c.name, func.min(of_class.c.number).label("number")).where(some).group_by(of_class.c.name)
     return {row.name: longest_wait_s(row.number) for row in connection.execute(query)}

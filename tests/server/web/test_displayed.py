@@ -71,7 +71,9 @@ APPLICATION = f"""SELECT {FREED}, count(*), max(m.value), max(m.value), max(requ
 
 MOMENT = "\"end\", 'unixepoch'"
 LATELY = f'AND "end" >= {NOW} - 30 * 86400'
-OF_PERIOD = f"""count(*), sum(j.processors * {HOURS}), avg(j.start - j.queued) FROM jobs j WHERE state = 'ended'"""
+OF_PERIOD = f"""count(*), sum(j.processors * {HOURS}), sum(j.failure IS NOT NULL), 1 - {MEMORY[1]} / ({MEMORY[0]}),
+    avg(j.start - j.queued) FROM jobs j JOIN profiles m ON m.run_id = j.id AND m.metric = 'memory'
+    WHERE state = 'ended'"""
 MONTHS = [f'CASE WHEN j."end" BETWEEN {NOW - days * 86400} AND {NOW - (days - 30) * 86400} THEN ' for days in (30, 60)]
 (JOBS, *_), SPANS, (KILLED, *_), (UNUSED, *_), (WAITS, *_) = MONTHLY = [
     [of.replace("MONTH", month) for month in MONTHS]
@@ -103,7 +105,8 @@ SHOWN: list[tuple[str, str, str, str]] = [
         AND "user" = 'idle'"""),
     ("/", "card-3", "text count", f"SELECT name, ({NOW} - received_at) / 3600 FROM nodes WHERE name = 'n2'"),
     ("/now", "tile-nodes", "count count count count", f"SELECT {UP}, count(*), {LATE}, {SILENT} FROM nodes"),
-    ("/now", "tile-jobs", "count count count", """SELECT count(*), count(DISTINCT j.user),
+    ("/now", "tile-jobs", "count count count count count", """SELECT count(*), count(DISTINCT j.user),
+        sum(j.processors), (SELECT sum(cpus) FROM nodes),
         (SELECT count(*) FROM jobs WHERE state = 'queued') FROM jobs j WHERE state = 'running'"""),
     ("/now", "tile-backlog", "count", "SELECT count(*) FROM jobs WHERE state = 'ended' AND NOT profiled"),
     ("/now", "tile-agents", "count count count",
@@ -138,8 +141,10 @@ SHOWN: list[tuple[str, str, str, str]] = [
     ("/users", "users", PERSON, f"""SELECT "user", {PERSONS % "count(*)"}"""),
     ("/queue", "answer", "count hours decimal count", f"""SELECT 30, {BUSY[0]}, {BUSY[0]} / 24 / 30,
         (SELECT sum(cpus) FROM nodes) FROM jobs j WHERE state = 'ended' {LATELY}"""),
-    ("/queue", "months", "text count hours seconds", f"SELECT strftime('%Y-%m', {MOMENT}), {OF_PERIOD} GROUP BY 1"),
-    ("/queue", "days", "text count hours seconds", f"SELECT date({MOMENT}), {OF_PERIOD} {LATELY} GROUP BY 1"),
+    ("/queue", "months", "text count hours count percent seconds",
+     f"SELECT strftime('%Y-%m', {MOMENT}), {OF_PERIOD} GROUP BY 1"),
+    ("/queue", "days", "text count hours count percent seconds",
+     f"SELECT date({MOMENT}), {OF_PERIOD} {LATELY} GROUP BY 1"),
     ("/queue", "queues", "text count seconds",
      f"SELECT queue, sum(state = 'queued'), {WAITS} FROM jobs j WHERE queue IS NOT NULL GROUP BY 1"),
     ("/queue", "accounts", PERSON, f"SELECT coalesce(account, 'no account'), {PERSONS % JOBS}"),

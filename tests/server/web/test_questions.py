@@ -1,4 +1,4 @@
-"""Eighteen questions, answered within two clicks from the start page and as SQL does: over HTTP, and in Chromium to
+"""Twenty-one questions, answered within two clicks from the start page and as SQL does: over HTTP, and in Chromium to
 administrators and to staff; two of them to the user.
 """
 
@@ -24,6 +24,7 @@ from werkzeug.serving import make_server
 from jobsight_predictor.reliability.sessions import SessionSettings
 from jobsight_server.auth.tokens import create_token
 from jobsight_server.forecasts.rounds import rebuild
+from jobsight_server.savings.sums.add import count_marked, mark_all
 from jobsight_server.storage.readings.samples import read_samples
 from jobsight_server.systems.ranking.periodic import update_machines
 from jobsight_server.web.kit.routes import COOKIE
@@ -151,7 +152,7 @@ def test_every_question_of_the_document_is_asked(planted: FlaskClient) -> None:
     lines = DOCUMENT.read_text().splitlines()
     rows = [line.split("|")[1].strip() for line in lines if line.endswith((" 0 |", " 1 |", " 2 |"))]
     assert sorted(rows) == sorted(re.findall(r'"([^"\n]+\?)"[,)]', Path(__file__).read_text()))
-    assert len(rows) == 18
+    assert len(rows) == 21
 
 
 @pytest.mark.parametrize(
@@ -302,6 +303,45 @@ def test_what_my_next_job_should_ask_for_and_why(ask: Ask, sql: Sql, planted: Fl
     line = not_none(re.search(r"--mem=(\d+)M", walk.page))  # of the whole job, on one node
     assert most * PROCESSORS <= int(line[1]) * 2**20 < asked * PROCESSORS / 2
     assert f"{most * PROCESSORS / GIB:.0f}" in plain(walk.page.split('class="advice"')[1].split("</p>")[0])
+
+
+def test_whether_the_machine_is_full(ask: Ask, sql: Sql) -> None:
+    walk = ask("Is the machine full?")
+    walk.click("Now")
+    ((held, of),) = sql("SELECT sum(processors), (SELECT sum(cpus) FROM nodes) FROM jobs WHERE state = 'running'")
+    assert f"on {held} of {of} processors; 0 queued" in plain(walk.part("tile-jobs", "</section>"))
+
+
+def test_how_long_jobs_wait(ask: Ask, sql: Sql) -> None:
+    walk = ask("How long do jobs of a queue wait?")
+    walk.click("Queue")
+    waits = "SELECT start - queued FROM jobs WHERE queue = 'batch' AND state = 'ended' AND \"end\" >= :since ORDER BY 1"
+    waited = [wait for (wait,) in sql(waits, since=NOW - 30 * 86400)]
+    (row,) = [row for row in walk.part("queues").split("<tr") if ">batch<" in row]
+    half, most, _, mean = (plain(f"<td{cell}", " ") for cell in row.split("<td")[4:8])
+    for shown, tenths in ((half, 5), (most, 9)):
+        minutes, seconds = re.findall(r"\d+", shown) if shown.endswith(" s") else (shown.removesuffix(" min"), "0")
+        exact = waited[(tenths * len(waited) - 1) // 10]
+        assert exact - 1 <= 60 * int(minutes) + int(seconds) <= 1.2 * exact
+    assert mean == FORMATS["seconds"](sum(waited) / len(waited))
+
+
+def test_whether_the_last_month_was_better(ask: Ask, sql: Sql, engine: Engine) -> None:
+    make.execute(engine, "UPDATE jobs SET failure = 'time' WHERE id % 7 = 0 AND state = 'ended'")
+    with engine.begin() as connection:
+        mark_all(connection)
+    count_marked(engine)
+    walk = ask("Was the last month better?")
+    walk.click("Queue")
+    months = """
+        SELECT strftime('%Y-%m', j."end", 'unixepoch'), sum(j.failure IS NOT NULL), 1 - sum(m.value * j.processors
+        * (j."end" - j.start)) / sum(j.requested_memory_bytes * (j."end" - j.start)) FROM jobs j
+        JOIN profiles m ON m.run_id = j.id AND m.metric = 'memory' WHERE state = 'ended' GROUP BY 1 ORDER BY 1 DESC
+    """
+    rows = [plain(row, " ").split() for row in walk.part("months").split("<tr>")[2:]]
+    wanted = [[month, f"{killed}", *FORMATS["percent"](unused).split()] for month, killed, unused in sql(months)]
+    assert [[row[0], *row[3:6]] for row in rows] == wanted
+    assert len(rows) > 1
 
 
 def test_whether_the_server_is_healthy(ask: Ask, sql: Sql) -> None:
