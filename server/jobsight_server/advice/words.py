@@ -162,11 +162,16 @@ def _ran(similar: Similar) -> str:
     known, failed = similar.known, similar.failed
     if known is None or known.least is None:
         longest = max([row.failed_at for row in similar.rows], default=0.0)
-        return f"{'all' if failed == similar.runs else failed} were killed at {time_text(longest)}" if failed else ""
+        some = "" if similar.runs == 1 else f"{'all' if failed == similar.runs else failed} "
+        return f"{some}{_killed(failed)} at {time_text(longest)}" if failed else ""
     if not failed:
         return f"ran {'at most ' if similar.runs > 1 else ''}{time_text(known.most)}"
     limit = time_text(max(row.failed_at for row in similar.rows))
-    return f"{similar.exact} ended within {time_text(known.most)}, {failed} were killed at {limit}"
+    return f"{similar.exact} ended within {time_text(known.most)}, {failed} {_killed(failed)} at {limit}"
+
+
+def _killed(jobs: int) -> str:
+    return "was killed" if jobs == 1 else "were killed"
 
 
 def _on_processors(similar: Similar, found: Recommendation) -> str:

@@ -48,7 +48,7 @@ def _pasted(lines: Sequence[Line]) -> Iterator[str]:
 
 def _killed(one: Killed) -> str:
     """Count the kills as the advice below does; others apart."""
-    why = "killed at their time limit" if one.metric == "runtime" else "killed for lack of memory"
+    why = "killed at the time limit" if one.metric == "runtime" else "killed for lack of memory"
     number = one.similar or one.jobs
     subject = "1 job was" if number == 1 else f"{number:,} jobs were"
     others = f", and {one.others:,} more earlier or with other requests" if one.similar and one.others else ""

@@ -42,7 +42,7 @@ _USERS_READ = 8
 _NAMED = jobs.c["cluster", "user", "application", "failure"]
 _RUNS, _LOST_S = func.count().label("runs"), func.sum(took_s * func.coalesce(jobs.c.processors, 1)).label("lost_s")
 _KILLS = select(*_NAMED, _RUNS, _LOST_S).where(jobs.c.failure.is_not(None)).group_by(*_NAMED)
-_KILLED_AS = {"time": "at their time limit", "memory": "out of memory"}
+_KILLED_AS = {"time": "at the time limit", "memory": "out of memory"}
 
 
 def user_findings(site: FindingsSite, settings: Settings) -> Found:
@@ -70,8 +70,9 @@ def _killed(site: FindingsSite) -> Found:
         if (cost := hours / site.processors / site.weeks) < WORTH_HOURS:
             continue
         killed = {how: sum(row.runs for row in rows if row.failure == failure) for failure, how in _KILLED_AS.items()}
-        how = " and ".join(f"{number:,} {words}" for words, number in killed.items() if number)
         most, application, number = sum(killed.values()), rows[0].application, rows[0].runs
+        some = {words: f"{many:,}" if many < most else "all" for words, many in killed.items() if many}
+        how = " and ".join(f"{many} {words}" if most > 1 else words for words, many in some.items())
         text = f"{many(most, 'job')} killed in {7.0 * site.weeks:.0f} days, {how}: {hours:,.0f} processor-hours lost"
         of = f" (most of {application}: {number:,})" if application and number < most else ""
         of = f" (all of {application})" if application and len(rows) == 1 else of

@@ -185,7 +185,8 @@ def _changes(found: Report) -> Iterator[Block]:
         )
         for one in found.findings[:LISTED]
     ]
-    yield DocumentTable(("User", "Application", "Change", "From tomorrow", "From day one", "Effect"), rows, names=3)
+    heads = ("User", "Application", "Change", "GiB-hours from tomorrow", "GiB-hours from day one", "Effect")
+    yield DocumentTable(heads, rows, names=3)
     more = len(found.findings) - len(rows)
     left = f"{count(more)} more rows have smaller ones; those" if more > 0 else "Rows"
     unseen = (
@@ -193,7 +194,7 @@ def _changes(found: Report) -> Iterator[Block]:
         "system; they count nowhere else."
     )
     yield (
-        f"From tomorrow and from day one: GiB-hours of memory freed in {many(found.week_days, 'day')}, and in all "
+        f"GiB-hours from tomorrow and from day one: memory freed in {many(found.week_days, 'day')}, and in all "
         f"{many(found.days, 'day')}. Effect: the row's largest, as a share of what all jobs of these days requested or "
         f"held; hours lost are of processors. {left} below {share(LEAST)} are left out."
         f"{'' if all(idle.is_seen for one in found.findings for idle in one.idle) else unseen} Shorter limits free no "

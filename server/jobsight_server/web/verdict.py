@@ -40,9 +40,10 @@ def verdict(run: RunDetail | RunEfficiency) -> str:
 
 
 def of_request(entry: Efficiency) -> str:
-    """Return the use of a request, such as ``83 of 109 GiB``; ``entry.used`` is known."""
-    value = bound_value(entry.used, entry.resource) if entry.at_least else amount(entry.used, entry.resource)
-    used = f"{'at least ' if entry.at_least else ''}{_short(value)}"
+    """Return the use of a request, such as ``83 of 109 GiB``; ``entry.used`` is known, and a run time exact."""
+    at_least = entry.at_least and entry.resource != "runtime"
+    value = bound_value(entry.used, entry.resource) if at_least else amount(entry.used, entry.resource)
+    used = f"{'at least ' if at_least else ''}{_short(value)}"
     if not entry.requested:
         return f"{used}{_noun(entry, entry.used)}"
     asked = _whole(entry, entry.requested)

@@ -225,7 +225,7 @@ def test_planted_findings_come_first_each_with_a_text_to_its_user(tmp_path: Path
     assert kills is not None, changes["late"]
     assert int(kills[1]) + int(kills[2]) == 24
     of_late = " ".join((texts / "late.txt").read_text().split())
-    assert f"climate: {kills[1]} jobs were killed at their time limit, and {kills[2]} more earlier" in of_late
+    assert f"climate: {kills[1]} jobs were killed at the time limit, and {kills[2]} more earlier" in of_late
     assert f", {kills[1]} were killed at 4 h" in of_late
     assert "memory 12G instead of 8G" in changes["tight"]
     assert "memory: 17 killed, 275 h lost" in changes["tight"]

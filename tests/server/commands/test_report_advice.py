@@ -91,10 +91,17 @@ def test_row_and_letter_count_the_same_kills_and_name_others_apart(tmp_path: Pat
     ((*_, change, from_tomorrow, from_day_one, _),), letter = reported(lines, tmp_path, jobsight)
     kills = "3 killed, 6 more earlier or with other requests, 14.1 h lost in all"
     assert change == f"time limit 8 h 10 min instead of 4 h; time limit: {kills}"
-    assert "mesh: 3 jobs were killed at their time limit, and 6 more earlier or with other requests; 14 " in letter
+    assert "mesh: 3 jobs were killed at the time limit, and 6 more earlier or with other requests; 14 " in letter
     assert "3 were killed at 4 h" in letter
     # Without a change of memory, none is freed.
     assert (from_tomorrow, from_day_one) == ("–", "–")
+
+
+def test_one_kill_is_in_the_singular(tmp_path: Path, jobsight: Jobsight) -> None:
+    lines = [record(n, limit_s=4 * HOUR_S, took_s=2 * HOUR_S, cpu_s=7000) for n in range(6)]
+    _, letter = reported([*lines, killed(6, 4 * HOUR_S)], tmp_path, jobsight)
+    assert "mesh: 1 job was killed at the time limit; 4 processor-hours were lost." in letter
+    assert "6 ended within 2 h, 1 was killed at 4 h" in letter
 
 
 def test_the_row_names_every_change_of_the_letter(tmp_path: Path, jobsight: Jobsight) -> None:

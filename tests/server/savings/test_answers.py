@@ -110,7 +110,7 @@ def test_the_pages_say_who_and_how_much(client: FlaskClient, ask: Ask) -> None:
     assert advice in rows[0]
     assert "instead of 8.00 GiB, fluid" in rows[0]
     assert "Left out of memory: 60 jobs without a request.</p>" in text
-    assert '<p class="note">Left out of processors: 181 jobs whose peak is unknown or only a lower bound: ' in text
+    assert '<p class="note">Left out of processors: 181 jobs whose use is unknown or only a lower bound: ' in text
     assert SCRIPT not in client.get("/waste?by=application").text
     user = " ".join(client.get("/user?cluster=alpha&name=ann").text.split())
     assert f"Next time, request {advice} instead of 8.00 GiB." in user
@@ -218,6 +218,6 @@ def test_an_application_that_needs_more_is_shown_beside_the_one_that_saves(
     assert (more["application"], more["asked_for"], more["jobs"], more["needed_more"]) == ("mesh", GIB, 6, 6)
     assert more["ask_for"] >= 1.25 * GIB
     page = " ".join(client.get("/waste?user=ann&cluster=alpha").text.split())
-    assert "1 of these need more memory than they request, 0 more time." in page
+    assert "Too small: 1 memory request, 0 time limits." in page
     assert "6 of 6 jobs needed more memory" in page
     assert "alpha/ann mesh: " in jobsight("savings", on=database_url).out

@@ -63,7 +63,7 @@ def test_findings_are_on_one_card_of_each_subject_and_can_be_muted(planted: Flas
             schema.jobs.c.end >= NOW - 28 * DAY_S,
         )
         number = connection.scalar(select(func.count()).where(*of_days)) or 0
-    words = f"{number} jobs killed in 28 days, {number} at their time limit: {number * 4} processor-hours lost"
+    words = f"{number} jobs killed in 28 days, all at the time limit: {number * 4} processor-hours lost"
     words += " (all of app-idle)."
     assert (killed["text"], killed["node_hours"]) == (words, pytest.approx(number * 4 / 10 / 4))
     listed = planted.get("/api/v1/jobs", query_string=killed["jobs"]).json
