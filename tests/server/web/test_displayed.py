@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import pytest
 from flask.testing import FlaskClient
@@ -203,14 +204,18 @@ def lines(page: str, place: str) -> list[str]:
 
 @pytest.mark.parametrize("path", sorted({path for path, *_ in SHOWN}))
 def test_displayed_numbers_are_those_of_sql(planted: FlaskClient, engine: Engine, path: str) -> None:
-    page = planted.get(path).text
-    for place, names, query in (each[1:] for each in SHOWN if each[0] == path):
+    compare(planted.get(path).text, engine, [each[1:] for each in SHOWN if each[0] == path])
+
+
+def compare(page: str, engine: Engine, wanted: Iterable[tuple[str, str, str]]) -> None:
+    """Hold the page against sections, formats and queries."""
+    for place, names, query in wanted:
         rows = make.rows(engine, text(query.replace(":", "\\:")))
         assert rows, query
         for row in rows:
             shown = [FORMATS[name](value) for name, value in zip(names.split(), row, strict=True)]
-            wanted = re.compile(".*?".join(rf"(?<![^ :(]){re.escape(each)}(?![^ ,.;:)])" for each in shown))
-            assert any(wanted.search(line) for line in lines(page, place)), (place, shown, lines(page, place))
+            written = re.compile(".*?".join(rf"(?<![^ :(]){re.escape(each)}(?![^ ,.;:)])" for each in shown))
+            assert any(written.search(line) for line in lines(page, place)), (place, shown, lines(page, place))
 
 
 def test_two_hundred_numbers_are_compared_on_all_pages_of_jobs(planted: FlaskClient) -> None:
