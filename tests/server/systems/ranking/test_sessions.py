@@ -5,12 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-<<<<<<< HEAD
 from sqlalchemy import event, select, text
-=======
-from sqlalchemy import select, text
 from tests import make
->>>>>>> fe865b05 (Nodes reach matching in one way, when a job asks for one, and with their reliability: from_agents goes)
 from tests.server.systems.ranking.conftest import HOUR_S, START, Farm
 
 from jobsight_server.serve.app import create_app
