@@ -67,7 +67,7 @@ def walk(action: Callable[[], Any]) -> Walk:
         (QUESTION, 21, 140),
         ("/api/v1/users", 12, 50),
         ("/api/v1/user?cluster=alpha&name=ann", 25, 220),
-        ("/api/v1/accuracy", 11, 90),
+        ("/api/v1/accuracy", 11, 100),
         ("/api/v1/waste", 29, 440),
         ("/api/v1/job?cluster=alpha&name=7.server", 33, 210),
     ],

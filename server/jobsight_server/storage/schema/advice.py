@@ -18,8 +18,8 @@ savings_groups = Table(
 # Sums over the jobs of a group that ended within a period (savings.sums.add says what each is). level: group, that is
 # cluster, user, application, queue and account, or the cluster and one of these, or the cluster alone. period: day,
 # month or, of users, week; ``first_day``: its first day, counted from 1970-01-01 UTC. A row of a month or week is the
-# sum of its days' rows, so that a year is read from twelve rows of each group. metric: memory (byte seconds), runtime or
-# cpu (processor seconds).
+# sum of its days' rows, so that a year is read from twelve rows of each group. metric: memory (byte seconds), runtime
+# or cpu (processor seconds).
 savings = Table(
     "savings",
     metadata,
