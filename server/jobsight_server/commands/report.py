@@ -238,6 +238,10 @@ def _show(title: str, parts: Sequence[DocumentSection], console: Console) -> Non
                 table = table_of(block.heads[: block.names], block.heads[block.names :])
                 for row in block.rows:
                     table.add_row(*map(Text, row))
+                if console.measure(table).maximum >= console.width:  # numbers break at words, and leave the rest room
+                    columns = zip(table.columns, zip(block.heads, *block.rows, strict=True), strict=True)
+                    for column, cells in [*columns][block.names :]:
+                        column.max_width = max(len(word) for cell in cells for word in cell.split())
                 console.print(table)
             else:
                 if block.title:

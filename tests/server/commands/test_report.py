@@ -238,7 +238,7 @@ def test_planted_findings_come_first_each_with_a_text_to_its_user(tmp_path: Path
     of_wide = [row for row in jobs if row["User"] == "wide" and int(row["End"]) >= (newest - 6) * 86_400]
     assert len(of_wide) > 3
     freed = sum(seconds_of(row) for row in of_wide) / 3600 * (400 - 62)
-    assert re.search(rf"wide +ocean +memory 62G +{hours(freed)} +", printed)
+    assert re.search(rf"wide +ocean +memory 62G instead +{hours(freed)} +", printed)
     text = (texts / "wide.txt").read_text()
     assert "ocean on 64 processors of 4 nodes: Request 62G." in text
     assert "    #SBATCH --mem=15872M\n    # on each of 4 nodes\n" in text
