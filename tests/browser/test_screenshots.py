@@ -38,7 +38,7 @@ def test_the_report(browser: Browser, tmp_path: Path) -> None:
     """As much as ends with a row of its table."""
     file = tmp_path / "report.html"
     assert main(["report", str(ROOT / "examples/accounting/slurm-202611.txt.gz"), "--output", str(file)]) == 0
-    page = browser.new_page(viewport={"width": 1280, "height": 622})
+    page = browser.new_page(viewport={"width": 1280, "height": 590})
     page.goto(file.as_uri())
     (Path(os.environ["JOBSIGHT_SCREENSHOTS"]) / "report.png").write_bytes(picture(page, "body"))
     page.close()

@@ -66,8 +66,8 @@ ENDED = "state IN ('finished', 'killed', 'failed')"
 
 SHOWN: list[tuple[str, str, str, str]] = [
     ("/resources", "main", "count", "SELECT count(*) FROM resources"),
-    ("/resources", "main", "text text count count count",
-     f"SELECT name, type || ' static rack', {TOTAL} - {HELD}, {TOTAL}, {MATCHED} FROM resources r"),
+    ("/resources", "main", "text text count count count count",
+     f"SELECT name, type || ' static rack', {TOTAL}, {TOTAL} - {HELD}, {TOTAL}, {MATCHED} FROM resources r"),
     ("/matches", "main", "count count", "SELECT sum(state = 'held'), sum(state = 'queued') FROM matches"),
     ("/matches", "main", "count text text count text count",
      "SELECT id, name, coalesce(\"user\", '–'), priority, state, rounds FROM matches"),
