@@ -8,7 +8,7 @@ import io
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobsight_server.queries.exported_jobs import write_csv
+from jobsight_server.ground.csv_text import write_csv
 
 CELLS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=9))
 

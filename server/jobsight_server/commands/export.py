@@ -13,8 +13,9 @@ from jobsight_scheduler.workload.swf import write_swf
 from jobsight_server.command_line.answers import existing
 from jobsight_server.command_line.arguments import add_settings
 from jobsight_server.command_line.trace_argument import add_part, part_of
+from jobsight_server.ground.csv_text import write_csv
 from jobsight_server.ground.errors import UserError
-from jobsight_server.queries.exported_jobs import JOB_COLUMNS, finished_jobs, write_csv
+from jobsight_server.queries.exported_jobs import JOB_COLUMNS, finished_jobs
 from jobsight_server.replay.machines import site_machines
 from jobsight_server.replay.trace import site_trace
 from jobsight_server.storage.clusters import chosen, stored_clusters

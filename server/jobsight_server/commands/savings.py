@@ -18,8 +18,8 @@ from jobsight_server.command_line.help_text import read_by
 from jobsight_server.command_line.tables import table_of
 from jobsight_server.command_line.terminal import Terminal
 from jobsight_server.ground.amounts import percent, plain, utc_span
+from jobsight_server.ground.csv_text import write_csv
 from jobsight_server.ground.errors import UserError
-from jobsight_server.queries.exported_jobs import write_csv
 from jobsight_server.queries.users import user_clusters
 from jobsight_server.savings.savings import BY, REASONS, Asking, LeftOut, SavingsRow
 from jobsight_server.savings.sums.add import METRICS

@@ -23,9 +23,7 @@ from jobsight_server.storage.schema import savings_groups
 
 RECENT_WEEKS = 2
 
-_BEST_JOBS = 10
-"""Fewer jobs of a week make no best week."""
-
+_BEST_JOBS = 10  # fewer in a week make no best week
 _BEST = f"max(CASE WHEN jobs >= {_BEST_JOBS} THEN accuracy / jobs ELSE 0 END)"
 _RECENT = "sum(CASE WHEN first_day >= {{recent}} THEN {name} ELSE 0 END)"
 _RECENT_JOBS, _RECENTLY = (_RECENT.format(name=name) for name in ("jobs", "accuracy"))
@@ -95,21 +93,17 @@ def totals_of_all(
         number = _METRICS.index(metric)
         rows += fetch(connection, query.format(number=number, recent=recent), (metric, level, first_week, last_week))
     numbers = np.fromiter(chain.from_iterable(rows), np.int64, len(rows) * len(names)).reshape(-1, len(names)).T
-    found = dict(zip(names, numbers, strict=True))
-    is_recent = found["recent_jobs"] > 0
-    recently = found["recent"] / np.maximum(found["recent_jobs"], 1)
-    return {**found, "fell_by": np.where(is_recent, (found["best"] - recently) / PARTS, 0.0)}
+    found, (best, recent_jobs, recently) = dict(zip(names, numbers, strict=True)), numbers[-3:]
+    fell_by = (best - recently / np.maximum(recent_jobs, 1)) / PARTS
+    return {**found, "fell_by": np.where(recent_jobs > 0, fell_by, 0.0)}
 
 
 def names_of(connection: Connection, level: str, totals: Totals, rows: Iterable[int]) -> dict[int, ScoredGroup]:
     """Return the groups of these rows of ``totals``."""
     groups = {row: int(totals["group_id"][row]) for row in rows}
     query, ids = keyed(savings_groups, ("id",), "cluster", level), [(group,) for group in {*groups.values()}]
-    named = {group: of for group, *of in fetch_by_keys(connection, query, ids)}
-    return {
-        row: ScoredGroup(group, named[group][0], named[group][1], _METRICS[totals["metric"][row]])
-        for row, group in groups.items()
-    }
+    named = {group: (cluster, name) for group, cluster, name in fetch_by_keys(connection, query, ids)}
+    return {row: ScoredGroup(group, *named[group], _METRICS[totals["metric"][row]]) for row, group in groups.items()}
 
 
 def scores_of_each(
@@ -238,8 +232,7 @@ def accuracy_list(connection: Connection, asked: Asked, days: Days, promised: fl
     recommended."""
     first, last, by, only = week_of(days.first), week_of(days.last), asked.of["by"] or BY[0], asked.of["metric"]
     site = _site(connection, first, last, asked.cluster)
-    of_sort = _PAIRS.get(asked.sort, _PAIRS["accuracy"])
-    columns = tuple(dict.fromkeys(("jobs", *of_sort)))
+    columns = tuple(dict.fromkeys(("jobs", *_PAIRS.get(asked.sort, _PAIRS["accuracy"]))))
     totals = totals_of_all(connection, by, first, last, columns, [only] if only else METRICS)
     totals, names = _kept(connection, by, totals, asked)
     breaks = _breaks(connection, by, first, last, totals)
@@ -247,9 +240,10 @@ def accuracy_list(connection: Connection, asked: Asked, days: Days, promised: fl
     total = len(totals["jobs"])
     some = range(total) if values is None else asked.near(values)
     groups = {row: names[row] for row in some} if names else names_of(connection, by, totals, some)
+    keys_of = {row: None if values is None or isnan(values[row]) else float(values[row]) for row in some}
     position, shown = asked.page_of(
         groups.items(),
-        lambda each: getattr(each[1], asked.sort) if values is None else _known(values[each[0]]),
+        lambda each: getattr(each[1], asked.sort) if values is None else keys_of[each[0]],
         lambda each: (each[1].name, each[1].cluster, each[1].metric),
         total,
     )
@@ -304,10 +298,8 @@ def _breaks(connection: Connection, by: str, first: int, last: int, totals: Tota
     days_of = scores_of_each(connection, by, "day", keys.values(), first, last + 6)
     found = {}
     for row, key in keys.items():
-        numbers = np.array([day for day, _ in days_of[key]], dtype=np.int64)
-        jobs = np.array([scores.jobs for _, scores in days_of[key]], dtype=np.float64)
-        sums = np.array([scores.accuracy / PARTS for _, scores in days_of[key]], dtype=np.float64)
-        if (broken := find_break(numbers, jobs, sums)) is not None:
+        numbers, jobs, sums = np.array([(day, of.jobs, of.accuracy) for day, of in days_of[key]]).reshape(-1, 3).T
+        if (broken := find_break(numbers, jobs.astype(np.float64), sums / PARTS)) is not None:
             found[row] = broken
     return found
 
@@ -332,10 +324,6 @@ def _values(totals: Totals, breaks: Mapping[int, Break], asked: Asked) -> NDArra
         for row, fall in breaks.items():
             shares[row] = 4.0 + fall.before - fall.since  # beyond all others
     return shares
-
-
-def _known(value: float) -> float | None:
-    return None if isnan(value) else float(value)
 
 
 def _row(group: ScoredGroup, fall: Break | None, weeks: Sequence[tuple[int, Scores]], promised: float) -> AccuracyRow:

@@ -206,10 +206,8 @@ def _chosen(cluster: str, user: str, days: Days) -> dict[str, Any]:
 def last_ended(connection: Connection, cluster: str, user: str, application: str | None, days: Days) -> list[Any]:
     """Return id, processors, and the requested processors, memory and time of the last ``READ`` runs of an application
     that ended in these days."""
-    chosen = _chosen(cluster, user, days)
-    if application is None:
-        return fetch(connection, _LAST_UNNAMED, chosen)
-    return fetch(connection, _LAST_NAMED, chosen | {"application": application})
+    name = {} if application is None else {"application": application}
+    return fetch(connection, _LAST_NAMED if name else _LAST_UNNAMED, _chosen(cluster, user, days) | name)
 
 
 def _saved(connection: Connection, cluster: str, user: str, days: Days) -> dict[str, dict[str, JobSums]]:

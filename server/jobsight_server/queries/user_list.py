@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any
 
 from sqlalchemy import BigInteger, Connection, case, cast, func, select
 
@@ -16,6 +16,7 @@ from jobsight_server.savings.use import Use, months, uses
 from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.schema import job_counts
 
+_COLUMNS = ("cluster", "user", "jobs", "running", "waiting", "last_end")
 _SUMMED = {"processor_hours": "weight", "killed": "request_failures"}
 USERS = Listing(
     ("processor_hours", "killed", "user", "cluster", "jobs", "running", "waiting", "last_end"),
@@ -55,25 +56,16 @@ def user_list(connection: Connection, asked: Asked) -> UserList:
         sums = sums_of_all(connection, "cpu", spans.now, "user", asked.cluster, (_SUMMED[asked.sort],))
         summed = {(cluster, user): amount for cluster, user, amount in sums}
 
-    value = attrgetter(asked.sort) if asked.sort not in _SUMMED else lambda row: summed.get(row[:2])
-    position, rows = asked.page_of(_counted(connection, asked), value, lambda row: (row.user, row.cluster))
-    ids = known_ids(connection, [GroupName(row.cluster, row.user, "", "", "") for row in rows]).values()
+    value = itemgetter(_COLUMNS.index(asked.sort)) if asked.sort in _COLUMNS else lambda row: summed.get(row[:2])
+    position, rows = asked.page_of(_counted(connection, asked), value, lambda row: row[1::-1])
+    ids = known_ids(connection, [GroupName(cluster, user, "", "", "") for cluster, user, *_ in rows]).values()
     month, before = ({}, {}) if spans is None else (uses(connection, days, "user", ids=ids) for days in spans)
-    users = [User(*row, month=month.get(row[:2]), before=before.get(row[:2])) for row in rows]
+    users = [User(*row, *(of.get(row[:2]) for of in (month, before))) for row in rows]
     first, last = (None, None) if spans is None else map(date_text, spans.now)
     return UserList(*position, first, last, users)
 
 
-class _Counted(NamedTuple):
-    cluster: str
-    user: str
-    jobs: int
-    running: int
-    waiting: int
-    last_end: float | None
-
-
-def _counted(connection: Connection, asked: Asked) -> list[_Counted]:
+def _counted(connection: Connection, asked: Asked) -> list[Any]:
     """Return the users who ran a job, with the numbers of their jobs."""
     of = job_counts.c
 
@@ -89,4 +81,4 @@ def _counted(connection: Connection, asked: Asked) -> list[_Counted]:
         query = query.where(of.cluster == asked.cluster)
     if asked.search:
         query = query.where(of.user.icontains(asked.search, autoescape=True))
-    return list(map(_Counted._make, fetch(connection, query.group_by(of.cluster, of.user).having(ran > 0), {})))
+    return fetch(connection, query.group_by(of.cluster, of.user).having(ran > 0), {})

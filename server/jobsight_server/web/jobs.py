@@ -13,9 +13,9 @@ from werkzeug.wrappers import Response as AnyResponse
 
 from jobsight_server.accounting.runs import STATES
 from jobsight_server.advice.words import scheduler_of
+from jobsight_server.ground.csv_text import write_csv
 from jobsight_server.ground.parameters import ITS_NAME, NAME, RANGES, Parameter, whole_number
 from jobsight_server.queries.efficiency import RESOURCE_OF
-from jobsight_server.queries.exported_jobs import write_csv
 from jobsight_server.queries.job_detail import Job, RunDetail, job_detail
 from jobsight_server.queries.job_named import is_task, job_clusters
 from jobsight_server.queries.jobs import FOUND_BY, JOBS, JobArray, JobList, Run, job_list
