@@ -12,6 +12,7 @@ from jobsight_server.queries.findings import LISTED, WEEK_H, Finding, FindingEvi
 from jobsight_server.queries.node_states import Machines, NodeName, seen_at, status
 from jobsight_server.queries.running import nodes_of_running
 from jobsight_server.savings.sums.add import COLUMNS
+from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.schema import nodes, quarantine
 
 _LOST_LEAST = 5
@@ -43,7 +44,7 @@ def _killing(site: FindingsSite, machines: Machines | None) -> Found:
 def _ages(site: FindingsSite) -> dict[NodeName, float]:
     """Return each node with an agent, and how long ago it was seen."""
     seen = select(*nodes.c["cluster", "name", "received_at", "last_time", "clock_skew_s"])
-    return {(cluster, name): site.now - seen_at(*times) for cluster, name, *times in site.connection.execute(seen)}
+    return {(cluster, name): site.now - seen_at(*times) for cluster, name, *times in fetch(site.connection, seen, {})}
 
 
 def _silent(ages: Mapping[NodeName, float], running: Mapping[NodeName, int]) -> Found:

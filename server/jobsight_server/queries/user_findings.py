@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from heapq import nlargest
+from heapq import nlargest, nsmallest
 from operator import itemgetter
 from typing import Any
 
@@ -90,7 +90,7 @@ def _gains(site: FindingsSite, settings: Settings, rows: list[Row], unsure: Coll
         if held > bound and user not in unsure:
             of_cluster[cluster].append((bound - held, user))
     for cluster, users in of_cluster.items():
-        first = [user for _, user in sorted(users)[:LISTED]]
+        first = [user for _, user in nsmallest(LISTED, users)]
         sums = site.memory_of(cluster, first)
         most = [(user, saved_amounts(sums[user], "memory")) for user in first]
         freed = over_users(of.freed_hours / site.weeks / site.gib for _, of in most)
