@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -152,11 +152,9 @@ def waste(connection: Connection, asking: Asking, asked: Asked, span: Days) -> W
     of_all = {"runtime": ("jobs",), resource: _RANKED} if resource in _MEASURED else dict.fromkeys(_MEASURED, COLUMNS)
     now = {each: read(by, each, days, columns) for each, columns in of_all.items()}
     then = {resource: read(by, resource, before_days, _BEFORE) if figure == "improved" else {}}
-    position, names = asked.page_of(
-        dict.fromkeys(name for sums in now.values() for name in sums),
-        lambda name: _value(resource, figure, now, then, name),
-        lambda name: (name[1], name[0]),
-    )
+    all_names = dict.fromkeys(name for sums in now.values() for name in sums)
+    values = _values(resource, figure, now, then, all_names)
+    position, names = asked.page_of(all_names, values.get, lambda name: (name[1], name[0]))
     groups = [GroupName("", "", "", "", "")._replace(**{"cluster": name[0], by: name[1]}) for name in names]
     ids = None if user is not None else known_ids(connection, groups).values()
     now = {each: read(by, each, days, ids=ids) for each in _MEASURED}
@@ -285,21 +283,24 @@ def _advice(
     }
 
 
-def _value(resource: str, figure: str, now: Mapping[str, _Sums], then: Mapping[str, _Sums], name: _Name) -> Any:
-    """Return the sort value of a group, amounts in units of the sums; only the shown ones of thousands become rows."""
+def _values(
+    resource: str, figure: str, now: Mapping[str, _Sums], then: Mapping[str, _Sums], names: Iterable[_Name]
+) -> dict[_Name, Any]:
+    """Return the groups' sort values, amounts in units of the sums; only the shown ones of thousands become rows."""
     if resource == "name":
-        return name[1]
+        return {name: name[1] for name in names}
     if resource == "jobs":
-        return _jobs(now["processors"].get(name, _NONE))
-    jobs, requested, used, request_held, bound_held = now[resource].get(name, _NONE[: len(_RANKED)])
-    if not jobs:
-        return None
+        return {name: _jobs(now["processors"].get(name, _NONE)) for name in names}
+    counted = {name: of for name, (jobs, *of) in now[resource].items() if jobs}
     if figure == "freed":
-        return request_held - bound_held
+        return {name: request_held - bound_held for name, (_, _, request_held, bound_held) in counted.items()}
     if not figure:
-        return requested - used
-    share, earlier = _unused_share(requested, used), then[resource].get(name)
+        return {name: requested - used for name, (requested, used, *_) in counted.items()}
+    shares = {name: _unused_share(requested, used) for name, (requested, used, *_) in counted.items()}
     if figure == "share":
-        return share
-    before = _unused_share(*earlier) if earlier else None
-    return None if share is None or before is None else (before - share) * requested
+        return shares
+    earlier = {name: _unused_share(*of) for name, of in then[resource].items()}
+    return {
+        name: None if share is None or (before := earlier.get(name)) is None else (before - share) * counted[name][0]
+        for name, share in shares.items()
+    }
