@@ -309,7 +309,9 @@ def test_whether_the_machine_is_full(ask: Ask, sql: Sql) -> None:
     walk = ask("Is the machine full?")
     walk.click("Now")
     ((held, of),) = sql("SELECT sum(processors), (SELECT sum(cpus) FROM nodes) FROM jobs WHERE state = 'running'")
-    assert f"on {held} of {of} processors; 0 queued" in plain(walk.part("tile-jobs", "</section>"))
+    assert f"on {held} processors (nodes with agents have {of}); 0 queued" in plain(
+        walk.part("tile-jobs", "</section>")
+    )
 
 
 def test_how_long_jobs_wait(ask: Ask, sql: Sql) -> None:
