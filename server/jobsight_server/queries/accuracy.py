@@ -22,7 +22,6 @@ from jobsight_server.storage.engine import fetch, fetch_by_keys, keyed
 from jobsight_server.storage.schema import savings_groups
 
 RECENT_WEEKS = 2
-
 _BEST_JOBS = 10  # fewer in a week make no best week
 _BEST = f"max(CASE WHEN jobs >= {_BEST_JOBS} THEN accuracy / jobs ELSE 0 END)"
 _RECENT = "sum(CASE WHEN first_day >= {{recent}} THEN {name} ELSE 0 END)"
@@ -112,8 +111,7 @@ def scores_of_each(
     """Return by group and metric (first day, scores) of each ``day`` or ``week`` that has any, rising."""
     query = _EACH.format(level=level, period=period, first=int(first), last=int(last))
     found: dict[tuple[int, str], list[tuple[int, Scores]]] = {group: [] for group in groups}
-    ids = [(group,) for group in dict.fromkeys(group for group, _ in found)]
-    for group_id, metric, day, *sums in fetch_by_keys(connection, query, ids):
+    for group_id, metric, day, *sums in fetch_by_keys(connection, query, sorted({key[:1] for key in found})):
         if (group_id, metric) in found:
             found[group_id, metric].append((day, Scores(*sums)))
     return found
@@ -210,7 +208,7 @@ class AccuracyList(ListPage):
 
 def newest_day(connection: Connection) -> int | None:
     """Return the last day of the newest week with a forecast."""
-    found = [day for metric in METRICS for (day,) in fetch(connection, _NEWEST, (metric,))]
+    found = (day for metric in METRICS for (day,) in fetch(connection, _NEWEST, (metric,)))
     return max((day + 6 for day in found if day is not None), default=None)
 
 

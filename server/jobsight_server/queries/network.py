@@ -195,9 +195,9 @@ def network_use(
     stored = stored_days(connection)
     counted = within(days, stored)
     names = {"cluster": asked.cluster, "user": of["user"], "application": of["application"]}
-    rows = applications(connection, widened(counted, stored), names, asked) if stored and counted else (0, [])
+    total, rows = applications(connection, widened(counted, stored), names, asked) if stored and counted else (0, [])
     place = itemgetter({"application": 2, "jobs": 3, "processor_hours": 4}[asked.sort])
-    position, shown = asked.page_of(rows[1], place, lambda row: row[:3], rows[0])
+    position, shown = asked.page_of(rows, place, lambda row: row[:3], total)
     measured = _measured(connection, days, [row[:3] for row in shown])
     return NetworkUseList(*position, days.first, [_use(row, measured[row[:3]], of["uplink_bps"]) for row in shown])
 

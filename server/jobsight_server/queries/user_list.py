@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import BigInteger, Connection, case, cast, func, select
@@ -16,7 +15,6 @@ from jobsight_server.savings.use import Use, months, uses
 from jobsight_server.storage.engine import fetch
 from jobsight_server.storage.schema import job_counts
 
-_COLUMNS = ("cluster", "user", "jobs", "running", "waiting", "last_end")
 _SUMMED = {"processor_hours": "weight", "killed": "request_failures"}
 USERS = Listing(
     ("processor_hours", "killed", "user", "cluster", "jobs", "running", "waiting", "last_end"),
@@ -56,17 +54,20 @@ def user_list(connection: Connection, asked: Asked) -> UserList:
         sums = sums_of_all(connection, "cpu", spans.now, "user", asked.cluster, (_SUMMED[asked.sort],))
         summed = {(cluster, user): amount for cluster, user, amount in sums}
 
-    value = itemgetter(_COLUMNS.index(asked.sort)) if asked.sort in _COLUMNS else lambda row: summed.get(row[:2])
-    position, rows = asked.page_of(_counted(connection, asked), value, lambda row: row[1::-1])
-    ids = known_ids(connection, [GroupName(cluster, user, "", "", "") for cluster, user, *_ in rows]).values()
+    def value(user: User) -> Any:
+        return summed.get((user.cluster, user.user)) if asked.sort in _SUMMED else getattr(user, asked.sort)
+
+    position, users = asked.page_of(_counted(connection, asked), value, lambda user: (user.user, user.cluster))
+    ids = known_ids(connection, [GroupName(of.cluster, of.user, "", "", "") for of in users]).values()
     month, before = ({}, {}) if spans is None else (uses(connection, days, "user", ids=ids) for days in spans)
-    users = [User(*row, *(of.get(row[:2]) for of in (month, before))) for row in rows]
+    for of in users:
+        of.month, of.before = month.get((of.cluster, of.user)), before.get((of.cluster, of.user))
     first, last = (None, None) if spans is None else map(date_text, spans.now)
     return UserList(*position, first, last, users)
 
 
-def _counted(connection: Connection, asked: Asked) -> list[Any]:
-    """Return the users who ran a job, with the numbers of their jobs."""
+def _counted(connection: Connection, asked: Asked) -> list[User]:
+    """Return the users who ran a job, with the numbers of their jobs, without their use."""
     of = job_counts.c
 
     def number(condition: Any) -> Any:
@@ -81,4 +82,5 @@ def _counted(connection: Connection, asked: Asked) -> list[Any]:
         query = query.where(of.cluster == asked.cluster)
     if asked.search:
         query = query.where(of.user.icontains(asked.search, autoescape=True))
-    return fetch(connection, query.group_by(of.cluster, of.user).having(ran > 0), {})
+    query = query.group_by(of.cluster, of.user).having(ran > 0)
+    return [User(*[*row, None, None]) for row in fetch(connection, query, {})]

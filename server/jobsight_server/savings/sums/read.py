@@ -166,7 +166,7 @@ def applications(
         rows = fetch(connection, query + _NEAR.format(sort=asked.sort, side=side, order=order, last=last), values)
     if asked.is_steady or not rows:  # fewer than to the end of the page
         rows = fetch(connection, query, values)
-    return rows[0][-1] if rows else 0, [row[:-1] for row in rows]
+    return max((total for *_, total in rows), default=0), [tuple(row) for *row, _ in rows]
 
 
 def sums_by(
