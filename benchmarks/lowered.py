@@ -3,9 +3,9 @@
     python benchmarks/lowered.py [--jobs N] [WORKLOAD ...] > benchmarks/results/lowered.md
 
 Each job of a trace asks before it starts and is learned when it ends. Beside the decision stand the forecast's own
-reservation, a margin above the largest use of similar jobs, and the figures of release 0.3. In brackets are 5 % and
-95 % of the figures for users drawn at random, with replacement (bootstrap). A job that ran for its limit and at most
-1 % more counts as killed for time.
+reservation, a margin above the largest use of similar jobs, and the figures of release 0.3. In brackets are the ends
+of the 90 % interval over users (bootstrap-t). A job that ran for its limit and at most 1 % more counts as killed for
+time.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from sizing.decided import MARGIN, Ran, Recommender
 
 from jobsight_predictor.arrays import Floats
 from jobsight_predictor.evaluation.jobs import Jobs, in_time
+from jobsight_scheduler.figures import resampled_each
 from jobsight_server.decision.evidence import Resource
 from jobsight_server.savings.confidence import FEWEST_USERS, LEVEL
 
@@ -51,7 +52,6 @@ RELEASE = {
 }
 """Figures of release 0.3 for whole traces, in the order of ``HEADS``."""
 DAY_S = 86400.0
-RESAMPLES = 1000
 Mask = NDArray[np.bool_]
 
 
@@ -77,8 +77,6 @@ class Users:
     def __init__(self, names: list[str | None]) -> None:
         places = {name: place for place, name in enumerate(dict.fromkeys(names))}
         self._user, self._count = np.array([places[name] for name in names]), len(places)
-        shares = np.full(self._count, 1.0 / self._count)
-        self._draws = np.random.default_rng(0).multinomial(self._count, shares, RESAMPLES)
 
     def ratio(self, part: Floats | Mask, whole: Floats | Mask, form: str = ".3f") -> str:
         """Write the sum of ``part`` over that of ``whole``, with its interval; empty if the latter is 0."""
@@ -87,11 +85,9 @@ class Users:
         value = f"{part.sum() / whole.sum():{form}}"
         if self._count < FEWEST_USERS:
             return value
-        by_user = [np.bincount(self._user, amount, self._count) for amount in (part, whole)]
-        parts, wholes = (self._draws @ amount for amount in by_user)
-        ends = (1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0
-        low, high = np.quantile(parts[wholes > 0.0] / wholes[wholes > 0.0], ends)
-        return f"{value} ({low:{form}} to {high:{form}})"
+        of_part, of_whole = (np.bincount(self._user, amount, self._count) for amount in (part, whole))
+        ((_, low, high),) = resampled_each(of_part[None], of_whole, LEVEL)
+        return value if low is None or high is None else f"{value} ({low:{form}} to {high:{form}})"
 
     def held(self, holds: Mask, of: Mask) -> str:
         """Write the share that holds, with the number of jobs."""

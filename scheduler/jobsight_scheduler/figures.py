@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -86,36 +87,62 @@ def _of_jobs(table: JobTable) -> dict[str, Any]:
 
 
 RESAMPLES = 4000
-_ROUNDING = 1e-12  # differences below, as a share of the mean, are none
+_ALIKE = 1e-10  # squares of differences below, as a share of what they are of, are none
+_AT_ONCE = 500  # resamples: a product of large matrices wakes threads that cost more than it does
 
 
 def resampled(values: Floats, group: NDArray[np.int64], per: Floats | None = None) -> list[float | None]:
     """Return the mean of ``values``, shape (n,), or their sum by that of ``per``, and the ends of its 95 % confidence
-    interval: None for 0 by 0, and ends None where so few groups differ from the others that they are not known.
-
-    Whole groups are resampled: what happens within one is not independent. Each mean counts in its own standard errors,
-    as a few long groups decide both (bootstrap-t: Efron and Tibshirani, An introduction to the bootstrap, 1993, 12.5).
+    interval: None for 0 by 0, and as of ``resampled_each``. What happens within a group is not independent.
     """
     sums, counts = np.bincount(group, values), np.bincount(group, per)
     if not counts.sum():
         return [None, None, None]
-    mean, error = (float(of) for of in _ratio(sums, counts))
-    if error <= (rounding := _ROUNDING * abs(mean)):
-        return [mean, mean, mean]
-    drawn = np.random.default_rng(0).integers(0, len(sums), (RESAMPLES, len(sums)))
+    ((mean, low, high),) = resampled_each(sums[None], counts)
+    return [mean, max(0.0, low) if low is not None and values.min() >= 0.0 else low, high]
+
+
+def resampled_each(
+    sums: NDArray[Any], counts: NDArray[Any], confidence: float = 0.95
+) -> list[tuple[float, float | None, float | None]]:
+    """Return the sum of each row of ``sums``, shape (rows, groups), by that of ``counts``, shape (groups,), and the
+    ends of its confidence interval: None where so few groups differ from the others that they are not known.
+
+    Whole groups are resampled, the same for all rows. Each mean counts in its own standard errors, as a few long groups
+    decide both (bootstrap-t: Efron and Tibshirani, An introduction to the bootstrap, 1993, 12.5).
+    """
+    means = sums.sum(axis=1) / counts.sum()
+    rest = sums - means[:, None] * counts
+    errors = np.sqrt((rest * rest).sum(axis=1)) / counts.sum()
+    drawn = _drawn(np.concatenate([counts[None], counts[None] ** 2, rest, rest * rest, rest * counts]))
+    below, weights = drawn[:, :1], drawn[:, 1:2]
+    apart, squares, crossed = np.split(drawn[:, 2:], 3, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
-        means, errors = _ratio(sums[drawn], counts[drawn])
-        apart = (means - mean) / np.where(errors > rounding, errors, 0.0)  # infinite where all that was drawn is alike
-    low, high = np.quantile(apart[~np.isnan(apart)], (0.025, 0.975), method="nearest").tolist()
-    if not (np.isfinite(low) and np.isfinite(high)):
-        return [mean, None, None]
-    least = 0.0 if values.min() >= 0.0 else -np.inf  # of waits, no mean is below 0
-    return [mean, max(least, mean - high * error), mean - low * error]
+        apart = apart / below
+        left = squares - 2.0 * apart * crossed + apart * apart * weights
+        apart *= below / np.sqrt(np.where(left > _ALIKE * squares, left, 0.0))  # infinite where all drawn are alike
+    found: list[tuple[float, float | None, float | None]] = []
+    ends = 0.5 - confidence / 2.0, 0.5 + confidence / 2.0
+    for mean, error, of, scale in zip(means.tolist(), errors.tolist(), apart.T, np.abs(sums).max(axis=1), strict=True):
+        low, high = -np.inf, np.inf
+        if len(counts) > 1 and error * counts.sum() <= np.sqrt(_ALIKE) * scale:
+            low = high = 0.0
+        elif len(counts) > 1:
+            low, high = np.quantile(of[~np.isnan(of)], ends, method="nearest").tolist()
+        is_known = np.isfinite(low) and np.isfinite(high)
+        found.append((mean, mean - high * error, mean - low * error) if is_known else (mean, None, None))
+    return found
 
 
-def _ratio(sums: NDArray[Any], counts: NDArray[Any]) -> tuple[Floats, Floats]:
-    """Return the ratio of the sums over the last axis, and its standard error."""
-    below = counts.sum(axis=-1)
-    ratio = sums.sum(axis=-1) / below
-    rest = sums - ratio[..., None] * counts
-    return ratio, np.sqrt((rest * rest).sum(axis=-1)) / below
+def _drawn(sums: Floats) -> Floats:
+    """Return the sums of each row, shape (rows, groups), over the groups of each resample, (resamples, rows)."""
+    draws = _draws(sums.shape[1])
+    return np.concatenate([draws[at : at + _AT_ONCE] @ sums.T for at in range(0, RESAMPLES, _AT_ONCE)])
+
+
+@lru_cache(2)  # the same for as many groups, at a byte each for a draw
+def _draws(groups: int) -> NDArray[np.uint8]:
+    """Return how often each group is drawn in each resample."""
+    random = np.random.default_rng(0)
+    drawn = (random.integers(0, groups, groups) for _ in range(RESAMPLES))
+    return np.array([np.bincount(each, minlength=groups) for each in drawn], dtype=np.uint8)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.make import not_none
 
-from jobsight_scheduler.figures import resampled
+from jobsight_scheduler.figures import resampled, resampled_each
 
 
 @pytest.mark.parametrize(("spread", "least"), [(0.5, 0.91), (1.0, 0.87)])
@@ -42,3 +43,13 @@ def test_equal_groups_have_no_interval_and_nothing_no_mean() -> None:
     week = np.repeat(np.arange(3), 5)
     assert resampled(np.ones(15), week) == [1.0, 1.0, 1.0]
     assert resampled(np.zeros(15), week, np.zeros(15)) == [None, None, None]
+
+
+def test_one_group_says_nothing_of_others() -> None:
+    assert resampled(np.array([1.0, 3.0]), np.zeros(2, dtype=np.int64)) == [2.0, None, None]
+
+
+def test_intervals_over_five_users_contain_the_sum_more_often_than_percentiles() -> None:
+    """Amounts of users as lognormals, at 90 %: percentiles of the draws contained the truth in 67 %."""
+    found = resampled_each(np.random.default_rng(1).lognormal(0.0, 1.0, (500, 5)), np.ones(5), 0.9)
+    assert 0.8 <= np.mean([not_none(low) <= np.exp(0.5) <= not_none(high) for _, low, high in found]) <= 0.92

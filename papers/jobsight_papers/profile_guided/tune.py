@@ -146,7 +146,7 @@ def _show(account: Mapping[str, Any], console: Console) -> None:
             table.add_row(
                 line["forecaster"], f"{name} {line['chosen']:g}", f"{100 * line['accuracy_chosen']:.2f}",
                 f"{line['default']:g}", f"{100 * line['accuracy_default']:.2f}", f"{100 * line['gain']:+.2f}",
-                "one user only" if limits is None else f"{100 * limits[0]:+.2f} to {100 * limits[1]:+.2f}",
+                "too few users" if limits is None else f"{100 * limits[0]:+.2f} to {100 * limits[1]:+.2f}",
             )  # fmt: skip
         console.print(table)
         beside = row["beside"]

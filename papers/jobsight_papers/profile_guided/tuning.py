@@ -14,6 +14,7 @@ from jobsight_predictor.evaluation.jobs import Jobs, Protocol, grouped
 from jobsight_predictor.evaluation.replay import replay_forecaster
 from jobsight_predictor.evaluation.scores import accuracies
 from jobsight_predictor.series import DEFAULT_PARAMETERS, FiveParameters
+from jobsight_scheduler.figures import resampled
 
 EARLIER = 0.7
 """Share of the earliest jobs, which choose the parameters."""
@@ -27,16 +28,13 @@ GRID: dict[str, tuple[float, ...]] = {
 }
 """Values to try of each parameter, including the defaults."""
 
-_RESAMPLED = 1000
-_SEED = 1
-
 
 @dataclass(frozen=True, slots=True)
 class TunedParameter:
     """One parameter: the value chosen on the earlier jobs, and mean accuracies on the later ones.
 
     ``tried`` has (value, accuracy on the earlier jobs). ``gain`` is that of the chosen value over the default on the
-    later jobs, ``gain_interval`` its 95 % interval over users, None for fewer than two.
+    later jobs, ``gain_interval`` its 95 % interval over users, None for too few.
     """
 
     parameter: str
@@ -83,7 +81,8 @@ def tune_parameter(jobs: Jobs, protocol: Protocol, parameter: str) -> TunedParam
     tried = {value: float(of[early].mean()) for value, of in hits.items()}
     default = float(getattr(DEFAULT_PARAMETERS, parameter))
     chosen = min(tried, key=lambda value: (-tried[value], abs(value - default)))
-    difference = hits[chosen] - hits[default]
+    user = np.array([str(question.user) for question in jobs.questions])[late]
+    gain, low, high = resampled((hits[chosen] - hits[default])[late], np.unique(user, return_inverse=True)[1])
     return TunedParameter(
         parameter=parameter,
         forecaster=FORECASTER_OF[parameter],
@@ -92,8 +91,8 @@ def tune_parameter(jobs: Jobs, protocol: Protocol, parameter: str) -> TunedParam
         chosen=chosen,
         accuracy_default=float(hits[default][late].mean()),
         accuracy_chosen=float(hits[chosen][late].mean()),
-        gain=float(difference[late].mean()),
-        gain_interval=interval_over_users(difference, late, users),
+        gain=gain or 0.0,
+        gain_interval=None if low is None or high is None else (low, high),
     )
 
 
@@ -102,25 +101,6 @@ def earlier_jobs(jobs: Jobs) -> NDArray[np.bool_]:
     found = np.zeros(len(jobs), dtype=bool)
     found[np.argsort(jobs.submitted, kind="stable")[: int(EARLIER * len(jobs))]] = True
     return found
-
-
-def interval_over_users(
-    values: Floats, among: NDArray[np.bool_], users: Sequence[Indices]
-) -> tuple[float, float] | None:
-    """Return the 95 % interval of the mean of ``values`` ``among`` jobs, (n,), by drawing whole users 1,000 times.
-
-    A user's jobs resemble one another: an interval over jobs would be too narrow. None for fewer than two
-    users.
-    """
-    sums = np.array([values[user][among[user]].sum() for user in users])
-    counts = np.array([among[user].sum() for user in users])
-    sums, counts = sums[counts > 0], counts[counts > 0]
-    n = len(counts)
-    if n < 2:
-        return None
-    weights = np.random.default_rng(_SEED).multinomial(n, np.full(n, 1.0 / n), _RESAMPLED)
-    low, high = np.percentile((weights @ sums) / (weights @ counts), [2.5, 97.5])
-    return float(low), float(high)
 
 
 def _hits(jobs: Jobs, users: Sequence[Indices], protocol: Protocol, name: str, parameters: FiveParameters) -> Floats:

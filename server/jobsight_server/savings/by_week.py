@@ -199,8 +199,7 @@ def _read(connection: Connection, cluster: str | None, mondays: list[int], gib: 
 def _figures(sums: _Amounts, spans: list[NDArray[np.int64]], node_hour: float | None) -> list[Figures]:
     """Return the figures of some weeks each, all from the same drawn users."""
     of_spans, advised = np.stack([sums[:, :, span].sum(axis=2) for span in spans]), _advised(sums)
-    both = np.concatenate([sums[_COLUMNS.index(name)].T for name in ("freed", "possible")])
-    found = over_users_each(both, [*spans, *(sums.shape[2] + span for span in spans)])[len(both) :]
+    found = over_users_each(np.concatenate([of_spans[:, _COLUMNS.index(name)] for name in ("freed", "possible")]))
     figures = []
     for number, span in enumerate(spans):
         of = dict(zip(_COLUMNS, of_spans[number], strict=True))
