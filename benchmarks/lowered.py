@@ -20,7 +20,7 @@ from sizing.decided import MARGIN, Ran, Recommender
 
 from jobsight_predictor.arrays import Floats
 from jobsight_predictor.evaluation.jobs import Jobs, in_time
-from jobsight_scheduler.figures import resampled_each
+from jobsight_scheduler.figures import resampled
 from jobsight_server.decision.evidence import Resource
 from jobsight_server.savings.confidence import FEWEST_USERS, LEVEL
 
@@ -85,8 +85,7 @@ class Users:
         value = f"{part.sum() / whole.sum():{form}}"
         if self._count < FEWEST_USERS:
             return value
-        of_part, of_whole = (np.bincount(self._user, amount, self._count) for amount in (part, whole))
-        ((_, low, high),) = resampled_each(of_part[None], of_whole, LEVEL)
+        _, low, high = resampled(part, self._user, whole, LEVEL)
         return value if low is None or high is None else f"{value} ({low:{form}} to {high:{form}})"
 
     def held(self, holds: Mask, of: Mask) -> str:

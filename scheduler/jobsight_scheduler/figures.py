@@ -91,14 +91,16 @@ _ALIKE = 1e-10  # squares of differences below, as a share of what they are of, 
 _AT_ONCE = 500  # resamples: a product of large matrices wakes threads that cost more than it does
 
 
-def resampled(values: Floats, group: NDArray[np.int64], per: Floats | None = None) -> list[float | None]:
-    """Return the mean of ``values``, shape (n,), or their sum by that of ``per``, and the ends of its 95 % confidence
+def resampled(
+    values: NDArray[Any], group: NDArray[np.int64], per: NDArray[Any] | None = None, confidence: float = 0.95
+) -> list[float | None]:
+    """Return the mean of ``values``, shape (n,), or their sum by that of ``per``, and the ends of its confidence
     interval: None for 0 by 0, and as of ``resampled_each``. What happens within a group is not independent.
     """
     sums, counts = np.bincount(group, values), np.bincount(group, per)
     if not counts.sum():
         return [None, None, None]
-    ((mean, low, high),) = resampled_each(sums[None], counts)
+    ((mean, low, high),) = resampled_each(sums[None], counts, confidence)
     return [mean, max(0.0, low) if low is not None and values.min() >= 0.0 else low, high]
 
 
