@@ -105,7 +105,7 @@ def resampled(
 
 
 def resampled_each(
-    sums: NDArray[Any], counts: NDArray[Any], confidence: float = 0.95
+    sums: NDArray[Any], counts: NDArray[Any], confidence: float = 0.95, resamples: int = RESAMPLES
 ) -> list[tuple[float, float | None, float | None]]:
     """Return the sum of each row of ``sums``, shape (rows, groups), by that of ``counts``, shape (groups,), and the
     ends of its confidence interval: None where so few groups differ from the others that they are not known.
@@ -116,7 +116,7 @@ def resampled_each(
     means = sums.sum(axis=1) / counts.sum()
     rest = sums - means[:, None] * counts
     errors = np.sqrt((rest * rest).sum(axis=1)) / counts.sum()
-    drawn = _drawn(np.concatenate([counts[None], counts[None] ** 2, rest, rest * rest, rest * counts]))
+    drawn = _drawn(np.concatenate([counts[None], counts[None] ** 2, rest, rest * rest, rest * counts]), resamples)
     below, weights = drawn[:, :1], drawn[:, 1:2]
     apart, squares, crossed = np.split(drawn[:, 2:], 3, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -136,15 +136,15 @@ def resampled_each(
     return found
 
 
-def _drawn(sums: Floats) -> Floats:
+def _drawn(sums: Floats, resamples: int) -> Floats:
     """Return the sums of each row, shape (rows, groups), over the groups of each resample, (resamples, rows)."""
-    draws = _draws(sums.shape[1])
-    return np.concatenate([draws[at : at + _AT_ONCE] @ sums.T for at in range(0, RESAMPLES, _AT_ONCE)])
+    draws = _draws(sums.shape[1], resamples)
+    return np.concatenate([draws[at : at + _AT_ONCE] @ sums.T for at in range(0, resamples, _AT_ONCE)])
 
 
 @lru_cache(2)  # the same for as many groups, at a byte each for a draw
-def _draws(groups: int) -> NDArray[np.uint8]:
+def _draws(groups: int, resamples: int) -> NDArray[np.uint8]:
     """Return how often each group is drawn in each resample."""
     random = np.random.default_rng(0)
-    drawn = (random.integers(0, groups, groups) for _ in range(RESAMPLES))
+    drawn = (random.integers(0, groups, groups) for _ in range(resamples))
     return np.array([np.bincount(each, minlength=groups) for each in drawn], dtype=np.uint8)

@@ -15,6 +15,7 @@ from jobsight_server.ground.answers import Record
 LEVEL = 0.9
 FEWEST_USERS = 5
 """Fewer users give no interval, as in trials."""
+_RESAMPLES = 1000  # a page draws them for thousands of users
 
 
 class Freed(Record):
@@ -49,4 +50,4 @@ def over_users_each(amounts: ArrayLike) -> list[Freed]:
     users = each.shape[1]
     if users < FEWEST_USERS:
         return [Freed(users, float(total), None, None) for total in each.sum(axis=1)]
-    return [Freed(users, *of).times(users) for of in resampled_each(each, np.ones(users), LEVEL)]
+    return [Freed(users, *of).times(users) for of in resampled_each(each, np.ones(users), LEVEL, _RESAMPLES)]
