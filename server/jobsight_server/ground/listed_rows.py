@@ -25,8 +25,7 @@ def page_of_rows(
     query = query.add_columns(*keys).order_by(*(_by(column, descending) for column, descending in order))
     if asked.after is not None:
         query = query.where(_after(order, asked.after))
-    some = query.limit(asked.limit + 1).offset((asked.page - 1) * asked.limit)
-    rows = connection.execute(some).all() if total else []
+    rows = connection.execute(query.limit(asked.limit + 1).offset((asked.page - 1) * asked.limit)).all()
     shown, has_next = rows[: asked.limit], asked.is_steady and len(rows) > asked.limit
     return asked.position(total, [shown[-1]._mapping[key.name] for key in keys] if has_next else None), shown
 
