@@ -126,14 +126,8 @@ class Model:
         """Return the keys of the state that this question needs, and that learning such a job changes."""
         keys = self.keys(question)
         of_limits = (keys.user, OF_SITE) if self.of_time else ()
-        concerned = (
-            (self.experts.users, (keys.user,)),
-            (self.bursts, (keys.application,)),
-            (self.shortfalls, (keys.application, keys.user)),
-            (self.facts, keys.facts),
-            (self.groups, keys.groups),
-            (self.limits, of_limits),
-        )
+        users, applications, both = (keys.user,), (keys.application,), (keys.application, keys.user)
+        concerned = zip(self._by_key, (users, applications, both, keys.facts, keys.groups, of_limits), strict=True)
         return [_SITE_KEY, *dict.fromkeys([state_key(parts.name, key) for parts, its in concerned for key in its])]
 
     def changed_state(self) -> dict[str, StoredPart]:

@@ -55,7 +55,7 @@ class _Escaping(_Output):
 
 
 def with_output(program: str, run: Callable[[], int]) -> int:
-    """Run a command whose output is escaped; return its status, 1 if its output fails, 141 if nobody reads it."""
+    """Run a command whose output is escaped; return its status, 1 if its output fails, 141 if its reader has gone."""
     try:
         with _escaping_output():
             try:

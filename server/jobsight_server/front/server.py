@@ -90,7 +90,7 @@ class Front(uvicorn.Server):
 
     async def main_loop(self) -> None:
         """Wait until ``stop``. uvicorn's own loop wakes ten times a second, half of the CPU time of an idle server."""
-        self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
+        self._end, self._loop = asyncio.Event(), asyncio.get_running_loop()  # a signal may come in between
         if not self.should_exit:
             await self._end.wait()
         self._loop = None

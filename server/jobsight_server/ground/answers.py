@@ -26,7 +26,7 @@ class Record(msgspec.Struct, forbid_unknown_fields=True):
 
     @classmethod
     def of_rows(cls, rows: Sequence[Row[*tuple[Any, ...]]], **more: Sequence[Any]) -> list[Self]:
-        """Make the records of many rows, by column: in a tenth of the time."""
+        """Make the records of many rows, by column, which is faster."""
         if not rows:
             return []
         columns = dict(zip(rows[0]._fields, zip(*rows, strict=True), strict=True)) | more

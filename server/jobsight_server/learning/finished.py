@@ -49,8 +49,8 @@ class LearningOptions:
     """How finished runs are learned.
 
     ``rebuild_if_outdated`` comes before. With ``own``, only these runs, and not before the grace period after their
-    end. At most ``limit`` runs are committed together. It ends early when ``stop`` is set. ``progress``
-    gets the number in each transaction. Up to so many ``processes`` learn.
+    end. At most ``limit`` runs are committed together. It ends early when ``stop`` is set. ``progress`` gets the number
+    in each transaction. Up to so many ``processes`` learn.
     """
 
     config: ForecastConfig = field(default_factory=ForecastConfig)
