@@ -28,7 +28,7 @@ if (task := os.environ.get("SGE_TASK_ID", "undefined")) != "undefined":
     job += "." + task
 def write():
     restart = os.environ.get("SLURM_RESTART_COUNT") or os.environ.get("RESTARTED") or 0
-    truth = {"label": label, "restart": int(restart), "virtual_bytes": virtual}
+    truth = {"label": label, "restart": int(restart), "virtual_bytes": virtual, "told_cpu_s": cpu_s}
     truth |= {"anonymous_bytes": anonymous, "cpu_s": sum(os.times()[:4])}
     with open(f"{folder}/{job}-{label}-{os.getpid()}.json", "w") as file:
         json.dump({**truth, "peak_bytes": status()["VmHWM:"], "begin": begin, "full": full, "end": time.time()}, file)

@@ -69,6 +69,10 @@ class RealWorkload:
         """What the job's programs burned."""
         return sum(float(truth["cpu_s"]) for truth in self._programs.truths_of(job.job_id))
 
+    def burns(self, job: RealJob) -> bool:
+        """Return whether a program of the job was told to burn processor time, beside what holding memory takes."""
+        return any(truth["told_cpu_s"] for truth in self._programs.truths_of(job.job_id))
+
     def solver(self, count: int) -> list[RealJob]:
         """An array of jobs of the first user that hold 200 MiB and ask for 1000."""
         user = self.cluster.users[0]
