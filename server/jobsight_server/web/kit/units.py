@@ -38,23 +38,18 @@ def count(value: float | None) -> str:
     return DASH if value is None else f"{Decimal(fixed(value, 0)):,}"
 
 
-EVIDENT = 10
-"""Jobs that must have exceeded their request, none of which failed, to prove that requests are not enforced."""
-
-
 def exceeded(needed_more: float | None, ran_out: float | None) -> str:
-    """Return how many jobs exceeded their request and failed, and what that says of the cluster.
+    """Return how many jobs exceeded their request, and how many of these failed.
 
     >>> exceeded(13, 13), exceeded(118, 72)
     ('13 exceeded their request; all 13 failed', '118 exceeded their request; 72 of them failed')
     >>> exceeded(20730, 0)
-    '20,730 exceeded their request; 0 of them failed, so requests are evidently not enforced'
+    '20,730 exceeded their request; none of them failed'
     """
     if not needed_more:
         return "0 exceeded their request"
-    failed = f"all {count(ran_out)} failed" if ran_out == needed_more else f"{count(ran_out)} of them failed"
-    if not ran_out and needed_more >= EVIDENT:
-        failed += ", so requests are evidently not enforced"
+    some = f"{count(ran_out)} of them" if ran_out else "none of them"
+    failed = f"all {count(ran_out)} failed" if ran_out == needed_more else f"{some} failed"
     return f"{count(needed_more)} exceeded their request; {failed}"
 
 
