@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 import zlib
 from collections.abc import Iterator, Sequence
 from importlib import import_module
@@ -55,6 +56,7 @@ class DatabaseError(UserError):
 _CACHE_KIB = 8192
 # Of the write-ahead log before it is copied into the database, 32 MB: pages written again and again are copied once.
 _LOG_PAGES = 8000
+_LOOK_AGAIN_S = 0.01
 
 
 def open_engine(url: str, access: Access = "write", patience_s: float = 30.0) -> Engine:
@@ -110,7 +112,7 @@ def _sqlite(url: URL, access: Access, patience_s: float) -> Engine:
         connection.isolation_level = None  # this module begins transactions, not the driver
         cursor = connection.cursor()
         if access == "write":
-            cursor.execute("PRAGMA journal_mode=WAL")
+            _use_log(cursor, patience_s)
             cursor.execute("PRAGMA synchronous=FULL")
             cursor.execute(f"PRAGMA wal_autocheckpoint={_LOG_PAGES}")
         cursor.execute("PRAGMA foreign_keys=ON")
@@ -125,6 +127,21 @@ def _sqlite(url: URL, access: Access, patience_s: float) -> Engine:
         by_driver(connection, "BEGIN" if reading else "BEGIN IMMEDIATE")
 
     return engine
+
+
+def _use_log(cursor: sqlite3.Cursor, patience_s: float) -> None:
+    """Have the database keep a write-ahead log; a new one keeps none yet."""
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            # SQLite reads the mode before it changes it, and never waits to write what it has read: of two processes
+            # that open a new file together, it refuses one at once.
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
+                raise
+        time.sleep(_LOOK_AGAIN_S)
 
 
 def _cannot_write(file: Path) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -27,6 +30,19 @@ def test_every_connection_that_writes_is_durable(sqlite_engine: Engine) -> None:
         assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
         assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         connection.close()
+
+
+def test_a_new_file_that_another_process_fills_is_waited_for(tmp_path: Path) -> None:
+    """It has no write-ahead log yet, as when a server is started and a token is created at once."""
+    file = tmp_path / "new.db"
+    engine = open_engine(f"sqlite:///{file}")
+    with contextlib.closing(sqlite3.connect(file, isolation_level=None)) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("BEGIN IMMEDIATE")
+        opened = pool.submit(make.rows, engine, "PRAGMA journal_mode")
+        assert not wait([opened], timeout=1).done
+        other.execute("COMMIT")
+        assert opened.result() == [("wal",)]
+    engine.dispose()
 
 
 @pytest.mark.storage
