@@ -118,11 +118,14 @@ class RealWorkload:
         ]  # fmt: skip
 
     def ending_early(self, count: int) -> list[RealJob]:
-        """Jobs of the third user with a task on each of two nodes, of which now one, now the other ends early."""
+        """Jobs of the third user with a task on each of two nodes, of which now one, now the other ends early.
+
+        Both stay so long that they hold their memory together, although a busy machine starts one seconds later.
+        """
         jobs = []
         for number in range(count):
-            early = self.hold("early", 120 + 83 * number % 300, stay_s=3 + number % 3)
-            late = self.hold("late", 100 + 59 * number % 300, stay_s=9 + number % 4)
+            early = self.hold("early", 120 + 83 * number % 300, stay_s=6 + number % 3)
+            late = self.hold("late", 100 + 59 * number % 300, stay_s=12 + number % 4)
             task = f"srun sh -c 'if [ $SLURM_PROCID = {number % 2} ]; then exec {early}; else exec {late}; fi'"
             jobs.append(self.submit(f"early {number}", task, "-N2", "-n2", "--mem=600M"))
         return jobs
