@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -181,17 +181,24 @@ def test_no_mark_is_lost_on_a_busy_node(tmp_path: Path) -> None:
 
 
 def test_a_call_costs_little(tmp_path: Path) -> None:
-    """CPU time, which others on the machine do not change much; an interpreter with its imports took 80 ms."""
+    """CPU time: half of that of an interpreter with the agent's imports, which the machine slows down as much."""
     hook = install(tmp_path, "prologue")
+    interpreter = [sys.executable, "-c", "import jobsight_agent.cli"]
     with running_agent(tmp_path):
         run_hook(hook)
-        costs_s = []
-        for _ in range(10):
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            run_hook(hook)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            costs_s.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-    assert min(costs_s) < 0.05
+        pairs = [
+            (cpu_s(lambda: run_hook(hook)), cpu_s(lambda: subprocess.run(interpreter, check=True))) for _ in range(10)
+        ]
+    costs_s, imports_s = zip(*pairs, strict=True)
+    assert min(costs_s) < 0.5 * min(imports_s), pairs
+
+
+def cpu_s(call: Callable[[], object]) -> float:
+    """Return the CPU seconds of the programs that the call runs."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    call()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def test_under_another_name_it_marks_nothing_and_says_so(tmp_path: Path) -> None:
