@@ -76,7 +76,7 @@ def append_start(path: Path, job_id: str) -> None:
 
 
 def is_ready(site: Site) -> bool:
-    with urllib.request.urlopen(f"{site.url}/ready", timeout=5) as answer:
+    with urllib.request.urlopen(f"{site.url}/ready", timeout=60) as answer:
         return answer.status == 200
 
 
