@@ -182,7 +182,7 @@ local function exchange(socket, settings, request)
       -- Waits for the first byte and takes all received. No select(), which fails beyond 1,024 open files.
       local first, receive_problem = connection:receive(1)
       if first then
-        connection:settimeout(0)
+        connection:settimeout(0, "t") -- a limit of the other kind would stay
         local rest, _, partial = connection:receive(CHUNK_BYTES - 1)
         received = received .. first .. (rest or partial or "")
       elseif receive_problem == "closed" then

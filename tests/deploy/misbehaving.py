@@ -56,6 +56,19 @@ def with_body(body: bytes, length: int | None = None) -> Serve:
     return says(_HEAD % (len(body) if length is None else length) + body)
 
 
+def in_pieces(body: bytes) -> Serve:
+    """Answer 200 with this body, some bytes every 10 ms."""
+    answer = _HEAD % len(body) + body
+
+    def serve(connection: socket.socket) -> None:
+        connection.recv(65536)
+        for begin in range(0, len(answer), 20):
+            connection.sendall(answer[begin : begin + 20])
+            time.sleep(0.01)
+
+    return serve
+
+
 GARBAGE = {
     "nothing": says(b""),
     "noise": says(bytes(range(256)) * 40),

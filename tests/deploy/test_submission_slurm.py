@@ -14,7 +14,18 @@ from typing import Any
 
 import pytest
 from tests.deploy.conftest import Submission
-from tests.deploy.misbehaving import GARBAGE, busy, closed_port, drip, hang, huge, serving, slack_s, with_body
+from tests.deploy.misbehaving import (
+    GARBAGE,
+    busy,
+    closed_port,
+    drip,
+    hang,
+    huge,
+    in_pieces,
+    serving,
+    slack_s,
+    with_body,
+)
 from tests.deploy.workflow_site import answering
 from tests.processes import children
 
@@ -252,6 +263,12 @@ def test_garbage_changes_nothing(run: Run, name: str) -> None:
     assert (answer["status"], answer["changed"], len(answer["lines"])) == (0, {}, 1)
     assert "jobsight: no advice: " in answer["lines"][0]
     assert answer["seconds"] < 5
+
+
+def test_an_answer_that_comes_in_pieces_is_read(run: Run) -> None:
+    with serving(in_pieces(b'{"text": "x", "such_jobs": 99, "slurm": {"time_limit": 5}}')) as port:
+        [answer] = run("job_submit.lua", [job()], port, limit_s="5", **setting("always", "always"))
+    assert answer["changed"].keys() == {"admin_comment", "time_limit"}
 
 
 @pytest.mark.parametrize("memory", [0, -5, "all", None, 1e300, [], {"MiB": 1}])
