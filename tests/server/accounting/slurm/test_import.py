@@ -106,7 +106,8 @@ def test_a_growing_jobcomp_file(sqlite_engine: Engine, tmp_path: Path, newest: A
 
 
 @pytest.mark.storage
-def test_every_record_of_the_samples(engine: Engine) -> None:
+def test_every_record_of_the_samples(engine: Engine, in_zone: Callable[[str], None]) -> None:
+    in_zone("UTC")  # of the machine that wrote the text
     report = take_in(engine, trace(f"{SAMPLES}/sacct.json.gz"))
     assert report.figures.rejected == {}
     # Two never ran: one was cancelled, one could not.
