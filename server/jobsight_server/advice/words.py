@@ -86,7 +86,7 @@ KEPT: dict[Kept, str] = {
     "ran out": "a similar job with a lower request has just run out",
     "unproven": "a similar job was submitted just now, and how it ends is not known yet",
     "larger": "this job may be larger than all that are known",
-    "enough requested": "no similar job has run out of as much",
+    "enough requested": "no similar job that requested as much has run out",
     "as requested": "similar jobs need as much",
     "time": "a shorter one frees nothing by itself, and jobs that run past it are killed",
     "time not enforced": "a shorter one frees nothing by itself; limits are not enforced there, as far as logs show",

@@ -15,8 +15,8 @@ EVERY_S = 300.0
 KEPT_S = 30 * 86400.0
 BACKLOG_OVER_S = 3600.0
 GROWTH_OVER_S = 7 * 86400.0
-SHORTEST_S = 600.0
-"""Shortest time for a rate."""
+BACKLOG_FROM_S, GROWTH_FROM_S = 600.0, 86400.0
+"""Shortest times for a rate: a backlog changes within minutes, but a database grows in steps, and by day and night."""
 
 
 class State(NamedTuple):
@@ -59,9 +59,9 @@ def trend(connection: Connection, now: float) -> Trend:
     state = current_state(connection, now)
     hour, week = _oldest(connection, now - BACKLOG_OVER_S), _oldest(connection, now - GROWTH_OVER_S)
     shrinking = growth = None
-    if hour is not None and now - hour.time >= SHORTEST_S:
+    if hour is not None and now - hour.time >= BACKLOG_FROM_S:
         shrinking = (hour.waiting - state.waiting) / (now - hour.time)
-    if week is not None and now - week.time >= SHORTEST_S:
+    if week is not None and now - week.time >= GROWTH_FROM_S:
         growth = (state.database_bytes - week.database_bytes) / (now - week.time)
     return Trend(state, growth, shrinking)
 

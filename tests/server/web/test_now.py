@@ -55,7 +55,11 @@ def test_whether_the_server_keeps_up(planted: FlaskClient, engine: Engine) -> No
     assert found.shrinking_s == pytest.approx(60 / 1800)
     server = ask(planted)["server"]
     assert (server["waiting"], server["empty_in_s"]) == (30, pytest.approx(900))
-    assert server["growth_bytes_day"] == pytest.approx((server["database_bytes"] - size + 10**6) * 48)
+    assert server["growth_bytes_day"] is None, "half an hour says nothing of a day"
+    with engine.begin() as connection:
+        connection.execute(insert(schema.server_states), [{**state, "time": NOW - 2 * 86400}])
+    server = ask(planted)["server"]
+    assert server["growth_bytes_day"] == pytest.approx((server["database_bytes"] - size + 10**6) / 2)
     record_state(engine, NOW)
     record_state(engine, NOW + KEPT_S + 1)
     assert make.rows(engine, "SELECT time, waiting FROM server_states") == [(NOW + KEPT_S + 1, 30)]
