@@ -78,3 +78,7 @@ class Programs:
         assert found, f"{job_id} left nothing in {self.truths}"
         last = max(truth["restart"] for truth in found)
         return [truth for truth in found if truth["restart"] == last]
+
+    def burns(self, job_id: object) -> bool:
+        """Return whether a program of the job was told to burn processor time, beside what holding memory takes."""
+        return any(truth["told_cpu_s"] for truth in self.truths_of(job_id))

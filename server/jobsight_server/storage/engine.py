@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 import zlib
@@ -38,7 +37,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from jobsight_server.ground.errors import UserError
-from jobsight_server.storage.named_files import other_kind
+from jobsight_server.storage.named_files import cannot_write, other_kind
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects.sqlite import Insert
@@ -56,7 +55,6 @@ class DatabaseError(UserError):
 _CACHE_KIB = 8192
 # Of the write-ahead log before it is copied into the database, 32 MB: pages written again and again are copied once.
 _LOG_PAGES = 8000
-_LOOK_AGAIN_S = 0.01
 
 
 def open_engine(url: str, access: Access = "write", patience_s: float = 30.0) -> Engine:
@@ -102,7 +100,7 @@ def protect_file(url: str) -> None:
 def _sqlite(url: URL, access: Access, patience_s: float) -> Engine:
     if kind := other_kind(Path(url.database or "")):
         raise DatabaseError(f"database {str(url)!r} is {kind}; name a file")
-    if access == "read" and _cannot_write(Path(url.database or "")):
+    if access == "read" and cannot_write(Path(url.database or "")):
         engine = create_engine(url, creator=lambda: _open_read_only(Path(url.database or "")))
     else:
         engine = create_engine(url, connect_args={"timeout": patience_s})
@@ -130,24 +128,16 @@ def _sqlite(url: URL, access: Access, patience_s: float) -> Engine:
 
 
 def _use_log(cursor: sqlite3.Cursor, patience_s: float) -> None:
-    """Have the database keep a write-ahead log; a new one keeps none yet."""
+    """Have the database keep a write-ahead log. SQLite does not wait for another process that opens a new file."""
     until = time.monotonic() + patience_s
     while True:
         try:
             cursor.execute("PRAGMA journal_mode=WAL")
             return
         except sqlite3.OperationalError as error:
-            # SQLite reads the mode before it changes it, and never waits to write what it has read: of two processes
-            # that open a new file together, it refuses one at once.
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() >= until:
                 raise
-        time.sleep(_LOOK_AGAIN_S)
-
-
-def _cannot_write(file: Path) -> bool:
-    """Return whether this user may only read the database: SQLite creates files beside it even to read."""
-    place = file.resolve()
-    return place.exists() and not (os.access(place, os.W_OK) and os.access(place.parent, os.W_OK))
+        time.sleep(0.01)
 
 
 def _open_read_only(file: Path) -> sqlite3.Connection:

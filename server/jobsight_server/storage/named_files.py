@@ -131,3 +131,9 @@ def _to_disk(place: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def cannot_write(file: Path) -> bool:
+    """Return whether this user may only read the database: SQLite creates files beside it even to read."""
+    place = file.resolve()
+    return place.exists() and not (os.access(place, os.W_OK) and os.access(place.parent, os.W_OK))

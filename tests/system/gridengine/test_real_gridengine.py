@@ -103,12 +103,12 @@ def test_memory_is_within_five_per_cent_of_what_the_programs_had(wave: Wave) -> 
 
 
 def test_processor_time_is_within_five_per_cent_of_what_the_programs_burned(wave: Wave) -> None:
-    truths = {job: wave.work.programs.truths_of(job.job_id) for job in wave.jobs if job.measured}
+    programs = wave.work.programs
     # What the others burn to hold their memory is little, and shell and qrsh are much beside it.
-    told = {job: found for job, found in truths.items() if any(truth["told_cpu_s"] for truth in found)}
+    told = [job for job in wave.jobs if job.measured and programs.burns(job.job_id)]
     ratios = {
-        job.label: wave.live.used(job.job_id, "cpu") / sum(truth["cpu_s"] for truth in found)
-        for job, found in told.items()
+        job.label: wave.live.used(job.job_id, "cpu") / sum(truth["cpu_s"] for truth in programs.truths_of(job.job_id))
+        for job in told
     }
     assert ratios.keys() == {"plain", "tight"}
     assert not {label: ratio for label, ratio in ratios.items() if not 0.95 < ratio < 1.05}

@@ -158,7 +158,7 @@ def documented_command() -> str:
 
 
 def test_processor_time_is_within_five_per_cent_of_what_the_programs_burned(wave: Wave) -> None:
-    told = [job for job in wave.jobs if job.measured and wave.work.burns(job)]
+    told = [job for job in wave.jobs if job.measured and wave.work.programs.burns(job.job_id)]
     ratios = {job: wave.live.used(job.job_id, "cpu") / wave.work.cpu_s(job) for job in told}
     assert len(ratios) == 7
     assert not {job: ratio for job, ratio in ratios.items() if not 0.95 < ratio < 1.05}

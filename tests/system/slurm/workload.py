@@ -38,8 +38,8 @@ class RealWorkload:
 
     def __init__(self, cluster: SlurmCluster) -> None:
         self.cluster = cluster
-        self._programs = Programs(cluster.directory)
-        self.hold = self._programs.hold
+        self.programs = Programs(cluster.directory)
+        self.hold = self.programs.hold
 
     def memory_bytes(self, job: RealJob, kind: str = "peak_bytes") -> int:
         """What the job's programs held at most, each by its own peak: all together, or those of one label.
@@ -47,31 +47,27 @@ class RealWorkload:
         ``anonymous_bytes``: without the pages of files that they share.
         """
         held: Counter[object] = Counter()
-        for truth in self._programs.truths_of(job.job_id):
+        for truth in self.programs.truths_of(job.job_id):
             held["all" if job.at_once else truth["label"]] += int(truth[kind])
         return max(held.values())
 
     def is_written(self, job: RealJob) -> bool:
         """Return whether one of the job's programs has written the truth, before it stays."""
-        return any(self._programs.truths.glob(f"{job.job_id}-*.json"))
+        return any(self.programs.truths.glob(f"{job.job_id}-*.json"))
 
     def ran_s(self, job: RealJob) -> float:
         """How long the job's programs ran, from the first to the last."""
-        truths = self._programs.truths_of(job.job_id)
+        truths = self.programs.truths_of(job.job_id)
         return max(truth["end"] for truth in truths) - min(truth["begin"] for truth in truths)
 
     def together_s(self, job: RealJob) -> float:
         """How long all of the job's programs held all of their memory."""
-        truths = self._programs.truths_of(job.job_id)
+        truths = self.programs.truths_of(job.job_id)
         return min(truth["end"] for truth in truths) - max(truth["full"] for truth in truths)
 
     def cpu_s(self, job: RealJob) -> float:
         """What the job's programs burned."""
-        return sum(float(truth["cpu_s"]) for truth in self._programs.truths_of(job.job_id))
-
-    def burns(self, job: RealJob) -> bool:
-        """Return whether a program of the job was told to burn processor time, beside what holding memory takes."""
-        return any(truth["told_cpu_s"] for truth in self._programs.truths_of(job.job_id))
+        return sum(float(truth["cpu_s"]) for truth in self.programs.truths_of(job.job_id))
 
     def solver(self, count: int) -> list[RealJob]:
         """An array of jobs of the first user that hold 200 MiB and ask for 1000."""

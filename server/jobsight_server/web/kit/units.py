@@ -48,9 +48,9 @@ def exceeded(needed_more: float | None, ran_out: float | None) -> str:
     """
     if not needed_more:
         return "0 exceeded their request"
-    some = f"{count(ran_out)} of them" if ran_out else "none of them"
-    failed = f"all {count(ran_out)} failed" if ran_out == needed_more else f"{some} failed"
-    return f"{count(needed_more)} exceeded their request; {failed}"
+    some = "none of them" if ran_out == 0 else f"{count(ran_out)} of them"
+    who = f"all {count(ran_out)}" if ran_out == needed_more else some
+    return f"{count(needed_more)} exceeded their request; {who} failed"
 
 
 def bits_per_second(value: float | None) -> str:
